@@ -1,0 +1,153 @@
+//! What was decided, counted by limit and outcome.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crossbeam_utils::CachePadded;
+
+use crate::matching::Slot;
+
+/// Sets of counters. Threads that decide different keys mostly count in different sets, so that they
+/// do not pass one cache line back and forth; a reader adds the sets up.
+const STRIPES: usize = 8;
+
+/// What one rule decided since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RuleCounts {
+    /// Checks that it and every other limit allowed.
+    pub allowed: u64,
+    /// Checks that it denied.
+    pub denied: u64,
+    /// Checks that it would have denied, were it not a shadow.
+    pub shadow_denied: u64,
+    /// Peeks.
+    pub peeks: u64,
+    /// Debits.
+    pub debits: u64,
+    /// Refunds.
+    pub refunds: u64,
+    /// Units spent by checks and debits.
+    pub units: u64,
+}
+
+/// What the limiter decided since the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// By slot, as [`crate::Plan::rules`].
+    pub rules: Vec<RuleCounts>,
+    /// Requests that no limit matched.
+    pub unmatched: u64,
+    /// Limits that did not apply, or denied, for want of an attribute of their key.
+    pub missing: u64,
+    /// Buckets that found no room in the store and were answered by `when_full`.
+    pub full: u64,
+    /// Entries at rest that made room for a new key.
+    pub evicted: u64,
+    /// Entries at rest that the sweep dropped.
+    pub expired: u64,
+    /// Debits cut at the bound of a bucket's debt.
+    pub debits_clipped: u64,
+}
+
+/// What can happen to one rule in one request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Outcome {
+    Allowed,
+    Denied,
+    ShadowDenied,
+    Peek,
+    Debit,
+    Refund,
+}
+
+/// What can happen to the limiter as a whole.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    Unmatched,
+    Missing,
+    Full,
+    Evicted,
+    Expired,
+    DebitClipped,
+}
+
+/// Outcomes of a rule, then its units.
+const RULE_COUNTERS: usize = 7;
+const UNITS: usize = RULE_COUNTERS - 1;
+const EVENTS: usize = 6;
+
+#[derive(Debug)]
+struct Stripe {
+    rules: Box<[CachePadded<[AtomicU64; RULE_COUNTERS]>]>,
+    events: CachePadded<[AtomicU64; EVENTS]>,
+}
+
+/// The counters of a plan.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    stripes: Box<[Stripe]>,
+}
+
+impl Counters {
+    pub(crate) fn new(rules: usize) -> Self {
+        let stripe = |_| Stripe {
+            rules: (0..rules).map(|_| CachePadded::default()).collect(),
+            events: CachePadded::default(),
+        };
+        Self { stripes: (0..STRIPES).map(stripe).collect() }
+    }
+
+    /// Counts `outcome` and `units` spent for the rule at `slot`. `spread` picks the set.
+    pub(crate) fn add(&self, spread: u64, slot: Slot, outcome: Outcome, units: u64) {
+        let counters = &self.stripe(spread).rules[usize::from(slot)];
+        counters[outcome as usize].fetch_add(1, Ordering::Relaxed);
+        if units > 0 {
+            counters[UNITS].fetch_add(units, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts `n` times `event`.
+    pub(crate) fn event(&self, spread: u64, event: Event, n: u64) {
+        if n > 0 {
+            self.stripe(spread).events[event as usize].fetch_add(n, Ordering::Relaxed);
+        }
+    }
+
+    /// Adds everything up.
+    pub(crate) fn read(&self) -> Counts {
+        let rules = self.stripes.first().map_or(0, |stripe| stripe.rules.len());
+        let event = |event: Event| {
+            let of = |stripe: &Stripe| stripe.events[event as usize].load(Ordering::Relaxed);
+            self.stripes.iter().map(of).fold(0, u64::wrapping_add)
+        };
+        Counts {
+            rules: (0..rules).map(|slot| self.read_rule(slot)).collect(),
+            unmatched: event(Event::Unmatched),
+            missing: event(Event::Missing),
+            full: event(Event::Full),
+            evicted: event(Event::Evicted),
+            expired: event(Event::Expired),
+            debits_clipped: event(Event::DebitClipped),
+        }
+    }
+
+    fn read_rule(&self, slot: usize) -> RuleCounts {
+        let counter = |at: usize| {
+            let of = |stripe: &Stripe| stripe.rules[slot][at].load(Ordering::Relaxed);
+            self.stripes.iter().map(of).fold(0, u64::wrapping_add)
+        };
+        RuleCounts {
+            allowed: counter(Outcome::Allowed as usize),
+            denied: counter(Outcome::Denied as usize),
+            shadow_denied: counter(Outcome::ShadowDenied as usize),
+            peeks: counter(Outcome::Peek as usize),
+            debits: counter(Outcome::Debit as usize),
+            refunds: counter(Outcome::Refund as usize),
+            units: counter(UNITS),
+        }
+    }
+
+    fn stripe(&self, spread: u64) -> &Stripe {
+        // The low bits of a hash; those that choose the shard are others.
+        &self.stripes[usize::try_from(spread % STRIPES as u64).unwrap_or(0)]
+    }
+}

@@ -1,0 +1,31 @@
+//! The decision of rlnode: which limits apply to a request, and whether it may go on.
+//!
+//! It knows limits, matching, algorithms and the store of counts. It owns no socket, no clock, no
+//! thread and no runtime: the time is an argument, in nanoseconds of one monotonic clock.
+
+mod algorithm;
+mod counters;
+mod decision;
+mod hit;
+mod identity;
+mod ip;
+mod limit;
+mod limiter;
+mod matching;
+mod plan;
+mod request;
+mod store;
+mod template;
+
+pub use counters::{Counts, RuleCounts};
+pub use decision::{Decision, Freshness, Reason, Verdict, Wait};
+pub use limit::{
+    Limit, Missing, NAME_BYTES_MAX, Override, Quota, RULES_MAX, Rate, Selector, Unmatched, WhenFull,
+};
+pub use limiter::{Limiter, StoreConfig, Usage};
+pub use plan::{OVERRIDES_MAX, Plan, PlanError, Rule, RuleAt};
+pub use request::{
+    ATTRIBUTE_NAME_BYTES_MAX, ATTRIBUTE_VALUE_BYTES_MAX, ATTRIBUTES_MAX, Attributes, COSTS_MAX,
+    Costs, DEFAULT_UNIT, ENDPOINT_BYTES_MAX, KEY_BYTES_MAX, Op, Request, RequestError,
+    UNIT_BYTES_MAX,
+};

@@ -1,0 +1,122 @@
+//! What an operator wrote, checked for meaning but not yet compiled: limits and their overrides.
+
+/// Most limits and overrides together; each has a 16-bit slot.
+pub const RULES_MAX: usize = 65_535;
+/// Longest name of a limit or override, in bytes.
+pub const NAME_BYTES_MAX: usize = 64;
+
+/// A limit: which requests it applies to, what it counts, and how much it lets through.
+#[derive(Clone, Debug)]
+pub struct Limit {
+    /// Name: 1 to [`NAME_BYTES_MAX`] printable ASCII characters without `"`, `\` and `/`.
+    pub name: String,
+    /// The requests that the limit applies to.
+    pub selector: Selector,
+    /// What has a bucket of its own, as written: `{key}`, `{ip}`, `{tenant}:{endpoint}`, `*`.
+    pub key: String,
+    /// The unit it counts.
+    pub unit: String,
+    /// How much it lets through.
+    pub quota: Quota,
+    /// What happens to a request that lacks an attribute of the key.
+    pub missing: Missing,
+    /// Bits of an IPv6 address that make the key where the key is an address: 1 to 128.
+    pub ipv6_prefix: u8,
+    /// Counted and reported, decides nothing.
+    pub shadow: bool,
+    /// Exceptions. The most specific one that matches decides instead of the limit.
+    pub overrides: Vec<Override>,
+}
+
+impl Limit {
+    /// A limit of `quota` on every request, one bucket per key.
+    pub fn new(name: impl Into<String>, quota: Quota) -> Self {
+        Self {
+            name: name.into(),
+            selector: Selector::default(),
+            key: "{key}".into(),
+            unit: crate::DEFAULT_UNIT.into(),
+            quota,
+            missing: Missing::Skip,
+            ipv6_prefix: 64,
+            shadow: false,
+            overrides: Vec::new(),
+        }
+    }
+}
+
+/// An exception to a limit, with buckets of its own.
+#[derive(Clone, Debug)]
+pub struct Override {
+    /// Name, by the rules of [`Limit::name`]; derived from the selector when left out.
+    pub name: Option<String>,
+    /// The requests, among those of the limit, that it applies to. Must select something.
+    pub selector: Selector,
+    /// How much it lets through.
+    pub quota: Quota,
+}
+
+/// Which requests a limit or override applies to. Every part that is given must match.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selector {
+    /// Exact (`POST /search`), template (`/users/{id}`) or prefix (`/static/*`); method optional.
+    pub endpoint: Option<String>,
+    /// Attribute names and the values they must have.
+    pub attributes: Vec<(String, String)>,
+    /// Values of the bucket's key. Only where the key is a single `{name}`.
+    pub keys: Vec<Vec<u8>>,
+}
+
+/// How much a limit or override lets through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quota {
+    /// Nothing.
+    Deny,
+    /// Everything.
+    Unlimited,
+    /// A token bucket that holds `burst` units and refills at `rate`.
+    TokenBucket {
+        /// Refill.
+        rate: Rate,
+        /// Capacity, in units; at least 1.
+        burst: u64,
+    },
+}
+
+/// A rate: `count` units per `period_ns` nanoseconds, both at least 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// Units.
+    pub count: u64,
+    /// Nanoseconds.
+    pub period_ns: u64,
+}
+
+/// What happens to a request that lacks an attribute of the limit's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// The limit does not apply. Counted.
+    Skip,
+    /// The request is denied, with reason `deny`. Counted.
+    Deny,
+}
+
+/// What happens to a request that no limit matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unmatched {
+    /// Allowed. Counted.
+    Allow,
+    /// Denied, with reason `unmatched`. Counted.
+    Deny,
+}
+
+/// What happens to a new key when the memory cap is met and no entry is at rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenFull {
+    /// All such keys share one bucket per limit.
+    Overflow,
+    /// Allowed without being counted in that limit.
+    Allow,
+    /// Denied, with reason `full`.
+    Deny,
+}

@@ -1,0 +1,192 @@
+//! Which limits apply to a request, and which override of each: compiled so that the time does not
+//! grow with the number of limits that do not apply.
+//!
+//! Every limit and override is filed under one *anchor*, a thing that a request must have for it to
+//! match: a listed key, else an attribute and its value, else an endpoint pattern, else nothing. A
+//! request looks its own anchors up, and only what it finds there is tested in full.
+
+mod index;
+mod pattern;
+
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+
+pub(crate) use index::PatternId;
+use index::{EndpointIndex, Matches};
+pub(crate) use pattern::{Pattern, PatternRank};
+
+use crate::Request;
+use crate::template::{KeyTemplate, Source};
+
+/// Number of a limit or override in its plan.
+pub(crate) type Slot = u16;
+
+/// Slots of the rules that apply to one request, one per limit, in the order of the file.
+pub(crate) type Matched = SmallVec<[Slot; 4]>;
+
+/// How specific a selector is: by listed keys, then attributes, then endpoint. Greater decides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank {
+    pub(crate) keys: bool,
+    pub(crate) attributes: usize,
+    pub(crate) endpoint: PatternRank,
+}
+
+/// What a request must have for a rule to apply. A limit's own conditions are among those of each of
+/// its overrides.
+#[derive(Clone, Debug)]
+pub(crate) struct Conditions {
+    /// Index of the limit that the rule belongs to.
+    pub(crate) limit: u16,
+    /// Greater decides among the rules of one limit.
+    pub(crate) rank: Rank,
+    /// Patterns that the endpoint must match: the override's first, then the limit's.
+    pub(crate) patterns: SmallVec<[PatternId; 2]>,
+    /// Attributes that it must have: the override's first, then the limit's.
+    pub(crate) attributes: Vec<(String, Vec<u8>)>,
+    /// Values of the bucket's key that it must have, each list in its normal form.
+    pub(crate) keys: SmallVec<[KeyList; 1]>,
+}
+
+/// The listed keys of a selector: the bucket's key must be one of them.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyList {
+    pub(crate) template: KeyTemplate,
+    /// Normalised and sorted.
+    pub(crate) values: Vec<Vec<u8>>,
+}
+
+impl KeyList {
+    /// The one source of the limit's key; a list is only compiled where there is one.
+    fn source(&self) -> Option<&Source> {
+        self.template.single_source()
+    }
+
+    fn contains(&self, request: &Request<'_>) -> bool {
+        self.source().and_then(|source| self.template.value(source, request)).is_some_and(|value| {
+            self.values.binary_search_by(|v| v.as_slice().cmp(value.as_slice())).is_ok()
+        })
+    }
+}
+
+/// Finds the rules that apply to a request.
+#[derive(Debug, Default)]
+pub(crate) struct Matcher {
+    rules: Vec<Conditions>,
+    index: EndpointIndex,
+    /// Rules without an anchor have no conditions: they apply to every request.
+    always: Vec<Slot>,
+    by_pattern: Vec<Vec<Slot>>,
+    by_attribute: Vec<AttributeAnchors>,
+    by_key: Vec<KeyAnchors>,
+}
+
+/// Rules filed under the values of one attribute.
+#[derive(Debug)]
+struct AttributeAnchors {
+    name: String,
+    values: HashMap<Vec<u8>, Vec<Slot>>,
+}
+
+/// Rules filed under the values of one source of keys.
+#[derive(Debug)]
+struct KeyAnchors {
+    /// Any template with this source and normal form.
+    template: KeyTemplate,
+    values: HashMap<Vec<u8>, Vec<Slot>>,
+}
+
+impl Matcher {
+    /// A matcher of `rules`, whose place in the list is their slot, over the endpoint `patterns`.
+    pub(crate) fn new(rules: Vec<Conditions>, patterns: Vec<Pattern>) -> Self {
+        let mut matcher = Self { by_pattern: vec![Vec::new(); patterns.len()], ..Self::default() };
+        for (slot, rule) in (0..).zip(&rules) {
+            matcher.file(slot, rule);
+        }
+        matcher.index = EndpointIndex::new(patterns);
+        matcher.rules = rules;
+        matcher
+    }
+
+    fn file(&mut self, slot: Slot, rule: &Conditions) {
+        if let Some(list) = rule.keys.first() {
+            let template = &list.template;
+            let at = self.by_key.iter().position(|anchors| {
+                anchors.template.single_source() == template.single_source()
+                    && anchors.template.ipv6_prefix() == template.ipv6_prefix()
+            });
+            let at = at.unwrap_or_else(|| {
+                self.by_key.push(KeyAnchors { template: template.clone(), values: HashMap::new() });
+                self.by_key.len() - 1
+            });
+            for value in &list.values {
+                self.by_key[at].values.entry(value.clone()).or_default().push(slot);
+            }
+        } else if let Some((name, value)) = rule.attributes.first() {
+            let at = self.by_attribute.iter().position(|anchors| anchors.name == *name);
+            let at = at.unwrap_or_else(|| {
+                let name = name.clone();
+                self.by_attribute.push(AttributeAnchors { name, values: HashMap::new() });
+                self.by_attribute.len() - 1
+            });
+            self.by_attribute[at].values.entry(value.clone()).or_default().push(slot);
+        } else if let Some(pattern) = rule.patterns.first() {
+            self.by_pattern[usize::from(*pattern)].push(slot);
+        } else {
+            self.always.push(slot);
+        }
+    }
+
+    /// The rule of each limit that applies to `request`: its most specific override that matches,
+    /// else the limit itself.
+    pub(crate) fn matched(&self, request: &Request<'_>) -> Matched {
+        let endpoint = self.index.matches(request.endpoint);
+        let mut found = Matched::from_slice(&self.always);
+        let mut add = |slots: &[Slot]| {
+            for slot in slots {
+                if self.applies(*slot, request, &endpoint) {
+                    found.push(*slot);
+                }
+            }
+        };
+        for pattern in &endpoint {
+            add(&self.by_pattern[usize::from(*pattern)]);
+        }
+        for anchors in &self.by_attribute {
+            let value = request.attribute(&anchors.name);
+            if let Some(slots) = value.and_then(|value| anchors.values.get(value)) {
+                add(slots);
+            }
+        }
+        for anchors in &self.by_key {
+            let source = anchors.template.single_source();
+            let value = source.and_then(|source| anchors.template.value(source, request));
+            if let Some(slots) = value.and_then(|value| anchors.values.get(value.as_slice())) {
+                add(slots);
+            }
+        }
+        self.keep_most_specific(&mut found);
+        found
+    }
+
+    fn keep_most_specific(&self, found: &mut Matched) {
+        if found.len() > 1 {
+            let rule = |slot: Slot| &self.rules[usize::from(slot)];
+            found.sort_unstable_by(|a, b| {
+                let (a, b) = (rule(*a), rule(*b));
+                a.limit.cmp(&b.limit).then(b.rank.cmp(&a.rank))
+            });
+            found.dedup_by_key(|slot| rule(*slot).limit);
+        }
+    }
+
+    fn applies(&self, slot: Slot, request: &Request<'_>, endpoint: &Matches) -> bool {
+        let rule = &self.rules[usize::from(slot)];
+        rule.patterns.iter().all(|pattern| endpoint.contains(pattern))
+            && rule
+                .attributes
+                .iter()
+                .all(|(name, value)| request.attribute(name) == Some(value.as_slice()))
+            && rule.keys.iter().all(|list| list.contains(request))
+    }
+}

@@ -1,0 +1,262 @@
+//! The sharded store of counts: which shard a bucket lives in, locking several at once, the memory
+//! cap, and the sweep that drops entries at rest.
+//!
+//! A key that is not in the store has a full bucket. Locks are always taken in the order of the
+//! shards, then the overflow buckets', so that requests with several limits cannot deadlock.
+
+mod overflow;
+mod shard;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crossbeam_utils::CachePadded;
+use parking_lot::{Mutex, MutexGuard};
+use smallvec::SmallVec;
+
+use crate::matching::Slot;
+use crate::plan::Plan;
+use overflow::Overflow;
+use shard::{Bucket, Shard, TABLE_BUCKETS_MAX, TABLE_BYTES_PER_BUCKET, buckets_of, entries_of};
+
+/// Most entries of a shard.
+const SHARD_ENTRIES_MAX: usize = entries_of(TABLE_BUCKETS_MAX);
+/// Bytes of a shard beside its buckets: the padded lock, and the table's trailing control bytes.
+const SHARD_OVERHEAD_BYTES: usize = size_of::<CachePadded<Mutex<Shard>>>() + 16;
+/// Bytes of a shard that has grown as far as it may.
+const SHARD_BYTES_MAX: usize = TABLE_BUCKETS_MAX * TABLE_BYTES_PER_BUCKET + SHARD_OVERHEAD_BYTES;
+/// Buckets that the sweep visits under one lock: some microseconds.
+const SWEEP_LOCK_BUCKETS: usize = 1024;
+
+/// The store.
+#[derive(Debug)]
+pub(crate) struct Store {
+    shards: Box<[CachePadded<Mutex<Shard>>]>,
+    overflow: CachePadded<Mutex<Overflow>>,
+    entries_max_per_shard: usize,
+    horizon_ns: u64,
+    /// Shard that the sweep visits next.
+    sweep_at: AtomicUsize,
+}
+
+/// How many shards, and how many entries in each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Layout {
+    shards: usize,
+    entries_max_per_shard: usize,
+}
+
+impl Layout {
+    /// The most entries, at most `entries_max`, whose tables take at most `memory_bytes` when full.
+    fn new(memory_bytes: u64, entries_max: Option<u64>) -> Self {
+        let to_usize = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let (memory, wanted) = (to_usize(memory_bytes), entries_max.map_or(usize::MAX, to_usize));
+        let by_memory = match memory / SHARD_BYTES_MAX {
+            0 => entries_in_one_table(memory),
+            shards => shards * SHARD_ENTRIES_MAX,
+        };
+        let entries_max = by_memory.min(wanted).max(1);
+        let shards = entries_max.div_ceil(SHARD_ENTRIES_MAX);
+        Self { shards, entries_max_per_shard: entries_max / shards }
+    }
+}
+
+/// Entries of the largest table, less than a whole shard's, that takes at most `memory` bytes.
+fn entries_in_one_table(memory: usize) -> usize {
+    let mut buckets = TABLE_BUCKETS_MAX;
+    while buckets > 8 && buckets * TABLE_BYTES_PER_BUCKET + SHARD_OVERHEAD_BYTES > memory {
+        buckets /= 2;
+    }
+    entries_of(buckets)
+}
+
+impl Store {
+    /// An empty store for the buckets of `plan`.
+    pub(crate) fn new(memory_bytes: u64, entries_max: Option<u64>, plan: &Plan) -> Self {
+        let layout = Layout::new(memory_bytes, entries_max);
+        let shard = || CachePadded::new(Mutex::new(Shard::new(layout.entries_max_per_shard)));
+        Self {
+            shards: (0..layout.shards).map(|_| shard()).collect(),
+            overflow: CachePadded::new(Mutex::new(Overflow::new(plan.rules().len()))),
+            entries_max_per_shard: layout.entries_max_per_shard,
+            horizon_ns: plan.horizon_ns(),
+            sweep_at: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn entries_max(&self) -> u64 {
+        (self.shards.len() * self.entries_max_per_shard) as u64
+    }
+
+    /// Entries held, and bytes that their tables take. Visits every shard.
+    pub(crate) fn usage(&self) -> (u64, u64) {
+        self.shards.iter().fold((0, 0), |(entries, bytes), shard| {
+            let shard = shard.lock();
+            (entries + shard.len() as u64, bytes + shard.table_bytes() as u64)
+        })
+    }
+
+    /// Locks the shards of all `hashes` at one time, which is `now_ns` or later.
+    pub(crate) fn lock<'s>(
+        &'s self,
+        hashes: impl Iterator<Item = u64>,
+        now_ns: u64,
+        plan: &'s Plan,
+    ) -> Locked<'s> {
+        let mut indices = hashes.map(|hash| self.shard_of(hash));
+        let (first, second) = (indices.next(), indices.next());
+        let mut shards: SmallVec<[LockedShard<'s>; 4]> = SmallVec::new();
+        match (first, second) {
+            (None, _) => {}
+            (Some(index), None) => shards.push(self.lock_shard(index)),
+            (Some(first), Some(second)) => {
+                let mut indices: SmallVec<[usize; 8]> = indices.chain([first, second]).collect();
+                indices.sort_unstable();
+                indices.dedup();
+                shards.extend(indices.iter().map(|index| self.lock_shard(*index)));
+            }
+        }
+        let now_ns = shards.iter().fold(now_ns, |now_ns, locked| locked.shard.time(now_ns));
+        for locked in &mut shards {
+            locked.shard.enter(now_ns, self.horizon_ns, plan);
+        }
+        Locked { store: self, plan, shards, overflow: None, now_ns, evicted: 0 }
+    }
+
+    fn lock_shard(&self, index: usize) -> LockedShard<'_> {
+        LockedShard { index, shard: self.shards[index].lock(), promised: 0 }
+    }
+
+    /// The shard of `hash`. Tables use the lowest and the highest bits of a hash, so the shard is
+    /// taken from the middle.
+    fn shard_of(&self, hash: u64) -> usize {
+        let scaled = u128::from(hash.rotate_left(32)) * self.shards.len() as u128;
+        usize::try_from(scaled >> 64).unwrap_or(0)
+    }
+
+    /// Visits up to `buckets` buckets and drops the entries at rest; returns how many were dropped.
+    pub(crate) fn sweep(&self, now_ns: u64, buckets: usize, plan: &Plan) -> u64 {
+        let (mut dropped, mut left) = (0, buckets);
+        // A shard costs at least one bucket of the budget, so that a call over empty shards ends.
+        while left > 0 {
+            let index = self.sweep_at.load(Ordering::Relaxed) % self.shards.len();
+            let mut shard = self.shards[index].lock();
+            let now_ns = shard.time(now_ns);
+            shard.enter(now_ns, self.horizon_ns, plan);
+            let visit = left.min(SWEEP_LOCK_BUCKETS);
+            let step = shard.sweep(visit, now_ns, plan);
+            drop(shard);
+            dropped += step.dropped;
+            left -= visit;
+            if step.finished {
+                self.sweep_at.store(index + 1, Ordering::Relaxed);
+            }
+        }
+        dropped
+    }
+
+    /// Buckets that a sweep of everything visits: what [`Store::sweep`] counts for a whole round.
+    pub(crate) fn sweep_round(&self) -> usize {
+        self.shards.len() * buckets_of(self.entries_max_per_shard).max(SWEEP_LOCK_BUCKETS)
+    }
+}
+
+/// Shards that are locked together, at one time.
+pub(crate) struct Locked<'s> {
+    store: &'s Store,
+    plan: &'s Plan,
+    shards: SmallVec<[LockedShard<'s>; 4]>,
+    overflow: Option<MutexGuard<'s, Overflow>>,
+    now_ns: u64,
+    evicted: u64,
+}
+
+struct LockedShard<'s> {
+    index: usize,
+    shard: MutexGuard<'s, Shard>,
+    /// Entries that this request may still add here: new ones, and ones that it found, which may be
+    /// at rest and make room for another before they are written.
+    promised: usize,
+}
+
+/// Where a bucket's state is read and written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In a shard: at a bucket, or nowhere yet.
+    Shard { at: usize, bucket: Option<Bucket> },
+    /// In the overflow bucket of its limit.
+    Overflow,
+    /// Nowhere: the shard is full.
+    None,
+}
+
+impl Locked<'_> {
+    /// The time of everything that is read here.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// Entries at rest that made room for new ones.
+    pub(crate) fn evicted(&self) -> u64 {
+        self.evicted
+    }
+
+    /// Finds the bucket `hash`: its place, and the tick at which it is full, if it is not full now.
+    pub(crate) fn find(&mut self, hash: u64) -> (Place, Option<u64>) {
+        let index = self.store.shard_of(hash);
+        let Some(at) = self.shards.iter().position(|locked| locked.index == index) else {
+            return (Place::None, None);
+        };
+        let locked = &mut self.shards[at];
+        if let Some((bucket, entry)) = locked.shard.find(hash) {
+            locked.promised += 1;
+            return (Place::Shard { at, bucket: Some(bucket) }, Some(entry.full_at()));
+        }
+        let (has_room, evicted) =
+            locked.shard.make_room(locked.promised + 1, self.now_ns, self.plan);
+        self.evicted += evicted;
+        if !has_room {
+            return (Place::None, None);
+        }
+        locked.promised += 1;
+        (Place::Shard { at, bucket: None }, None)
+    }
+
+    /// The tick at which the overflow bucket of `slot` is full, if it is not full now.
+    pub(crate) fn find_overflow(&mut self, slot: Slot) -> (Place, Option<u64>) {
+        let (now_ns, store, plan) = (self.now_ns, self.store, self.plan);
+        let overflow = self.overflow.get_or_insert_with(|| {
+            let mut overflow = store.overflow.lock();
+            overflow.enter(now_ns, store.horizon_ns, plan);
+            overflow
+        });
+        (Place::Overflow, overflow.full_at(slot))
+    }
+
+    /// Writes the state of a bucket: the tick at which it is full.
+    pub(crate) fn write(&mut self, place: Place, hash: u64, slot: Slot, full_at: u64) {
+        match place {
+            Place::Shard { at, bucket } => {
+                self.shards[at].shard.write(hash, slot, full_at, bucket);
+            }
+            Place::Overflow => {
+                if let Some(overflow) = &mut self.overflow {
+                    overflow.write(slot, full_at);
+                }
+            }
+            Place::None => {}
+        }
+    }
+
+    /// Forgets the state of a bucket: it is full.
+    pub(crate) fn remove(&mut self, place: Place, hash: u64, slot: Slot) {
+        match place {
+            Place::Shard { at, .. } => self.shards[at].shard.remove(hash),
+            Place::Overflow => {
+                if let Some(overflow) = &mut self.overflow {
+                    overflow.remove(slot);
+                }
+            }
+            Place::None => {}
+        }
+    }
+}

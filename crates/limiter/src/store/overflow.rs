@@ -1,0 +1,58 @@
+//! Overflow buckets: one per limit, shared by the keys that found no room in the store.
+
+use crate::algorithm::TokenBucket;
+use crate::matching::Slot;
+use crate::plan::{Allowance, Plan};
+
+/// The overflow buckets of a plan.
+#[derive(Debug)]
+pub(crate) struct Overflow {
+    /// By slot: the tick at which the bucket is full again; none if it is as if untouched.
+    full_at: Vec<Option<u64>>,
+    /// Latest time at which buckets were read.
+    entered_ns: u64,
+    /// Latest time at which the full ones were forgotten.
+    settled_ns: u64,
+}
+
+impl Overflow {
+    pub(crate) fn new(slots: usize) -> Self {
+        Self { full_at: vec![None; slots], entered_ns: 0, settled_ns: 0 }
+    }
+
+    /// Moves the time forward to `now_ns`. Like a shard, it forgets what has filled before ticks can
+    /// have wrapped, by what was missing when it was last entered and the exact time since.
+    pub(crate) fn enter(&mut self, now_ns: u64, horizon_ns: u64, plan: &Plan) {
+        let Some(elapsed_ns) = now_ns.checked_sub(self.entered_ns) else { return };
+        if now_ns - self.settled_ns > horizon_ns {
+            for (rule, full_at) in plan.rules().iter().zip(&mut self.full_at) {
+                let (Allowance::TokenBucket(bucket), Some(tick)) = (&rule.allowance, *full_at)
+                else {
+                    continue;
+                };
+                let missing = TokenBucket::missing(tick, bucket.tick(self.entered_ns));
+                if u128::from(missing) <= bucket.elapsed(elapsed_ns) {
+                    *full_at = None;
+                }
+            }
+            self.settled_ns = now_ns;
+        }
+        self.entered_ns = now_ns;
+    }
+
+    pub(crate) fn full_at(&self, slot: Slot) -> Option<u64> {
+        self.full_at.get(usize::from(slot)).copied().flatten()
+    }
+
+    pub(crate) fn write(&mut self, slot: Slot, full_at: u64) {
+        if let Some(state) = self.full_at.get_mut(usize::from(slot)) {
+            *state = Some(full_at);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, slot: Slot) {
+        if let Some(state) = self.full_at.get_mut(usize::from(slot)) {
+            *state = None;
+        }
+    }
+}

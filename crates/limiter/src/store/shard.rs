@@ -1,0 +1,235 @@
+//! One shard of the store: a table of entries, swept a few buckets at a time.
+
+use hashbrown::HashTable;
+
+use crate::algorithm::TokenBucket;
+use crate::matching::Slot;
+use crate::plan::{Allowance, Plan};
+
+/// Buckets of a shard's table when it has grown as far as it may. Moving its entries to another table
+/// is the longest thing that a single check can have to wait for.
+pub(crate) const TABLE_BUCKETS_MAX: usize = 16_384;
+
+/// Bytes that a table takes per bucket: the entry and its control byte.
+pub(crate) const TABLE_BYTES_PER_BUCKET: usize = size_of::<Entry>() + 1;
+
+/// Entries of a table of `buckets` buckets that is as full as it may be. A table could be 7/8 full;
+/// the eighth between is room for the marks that removed entries leave, so that a table which loses
+/// and gains entries at its cap is rebuilt seldom.
+pub(crate) const fn entries_of(buckets: usize) -> usize {
+    buckets / 4 * 3
+}
+
+/// Buckets of the table that `entries` fill: the inverse of [`entries_of`], rounded up.
+pub(crate) const fn buckets_of(entries: usize) -> usize {
+    (entries.div_ceil(3) * 4).next_power_of_two()
+}
+
+/// Buckets that a new key may look through for an entry at rest when the shard is full.
+const EVICTION_BUCKETS_MAX: usize = 64;
+
+/// A table is shrunk when it has fewer entries than a quarter of what it has room for; below this
+/// many there is nothing worth giving back.
+const SHRINK_CAPACITY_MIN: usize = 64;
+
+/// One bucket that is not at rest, as small as it can be: 18 bytes.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, packed(2))]
+pub(crate) struct Entry {
+    /// Tick of its limit, modulo 2^64, at which the bucket is full again.
+    full_at: u64,
+    /// Identity of the bucket.
+    hash: u64,
+    /// Limit or override that it belongs to.
+    slot: Slot,
+}
+
+impl Entry {
+    fn new(full_at: u64, hash: u64, slot: Slot) -> Self {
+        Self { full_at, hash, slot }
+    }
+
+    /// Tick at which the bucket is full again.
+    pub(crate) fn full_at(&self) -> u64 {
+        self.full_at
+    }
+
+    fn token_bucket<'p>(&self, plan: &'p Plan) -> Option<&'p TokenBucket> {
+        match &plan.rule(self.slot).allowance {
+            Allowance::TokenBucket(bucket) => Some(bucket),
+            Allowance::Deny | Allowance::Unlimited => None,
+        }
+    }
+
+    /// Whether the bucket is as if untouched.
+    fn is_at_rest(&self, now_ns: u64, plan: &Plan) -> bool {
+        self.token_bucket(plan)
+            .is_none_or(|bucket| TokenBucket::missing(self.full_at, bucket.tick(now_ns)) == 0)
+    }
+}
+
+/// Where an entry was found. Only a hint once the table has changed.
+pub(crate) type Bucket = usize;
+
+/// A table of entries and how far its sweep has come.
+#[derive(Debug)]
+pub(crate) struct Shard {
+    table: HashTable<Entry>,
+    /// Most entries.
+    entries_max: usize,
+    /// Latest time that the shard was entered at: its time never goes back.
+    entered_ns: u64,
+    /// Time at which every entry that is still here was not at rest, or younger.
+    swept_ns: u64,
+    /// Next bucket that the sweep visits.
+    hand: usize,
+    /// Time at which the sweep passed the first bucket.
+    pass_started_ns: u64,
+}
+
+/// What one step of the sweep did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// Entries at rest that were dropped.
+    pub(crate) dropped: u64,
+    /// The step came to the end of the table.
+    pub(crate) finished: bool,
+}
+
+impl Shard {
+    pub(crate) fn new(entries_max: usize) -> Self {
+        Self {
+            table: HashTable::new(),
+            entries_max,
+            entered_ns: 0,
+            swept_ns: 0,
+            hand: 0,
+            pass_started_ns: 0,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub(crate) fn table_bytes(&self) -> usize {
+        self.table.allocation_size()
+    }
+
+    /// The time in this shard when its caller reads `now_ns`: an older reading than the last counts
+    /// as no time passed.
+    pub(crate) fn time(&self, now_ns: u64) -> u64 {
+        now_ns.max(self.entered_ns)
+    }
+
+    /// Moves the shard's time to `now_ns`, which [`Shard::time`] gave. Must come before any entry is
+    /// read.
+    pub(crate) fn enter(&mut self, now_ns: u64, horizon_ns: u64, plan: &Plan) {
+        if now_ns - self.swept_ns > horizon_ns {
+            self.settle(now_ns, plan);
+        }
+        self.entered_ns = now_ns;
+    }
+
+    /// Drops every entry that has come to rest since the shard was last entered, however long ago
+    /// that is. Ticks wrap, so that an entry left alone for longer than the horizon could look empty
+    /// again; what it missed *then* is unambiguous, and the time since is exact in 128 bits.
+    #[cold]
+    fn settle(&mut self, now_ns: u64, plan: &Plan) {
+        let entered_ns = self.entered_ns;
+        self.table.retain(|entry| {
+            entry.token_bucket(plan).is_some_and(|bucket| {
+                let missing = TokenBucket::missing(entry.full_at, bucket.tick(entered_ns));
+                u128::from(missing) > bucket.elapsed(now_ns - entered_ns)
+            })
+        });
+        self.swept_ns = now_ns;
+        self.hand = 0;
+    }
+
+    /// The entry of `hash`, and where it is.
+    pub(crate) fn find(&self, hash: u64) -> Option<(Bucket, Entry)> {
+        let bucket = self.table.find_bucket_index(hash, |entry| entry.hash == hash)?;
+        Some((bucket, *self.table.get_bucket(bucket)?))
+    }
+
+    /// Whether `wanted` more entries have room, after dropping what is at rest among a bounded number
+    /// of buckets if they have not. Also returns how many were dropped.
+    pub(crate) fn make_room(&mut self, wanted: usize, now_ns: u64, plan: &Plan) -> (bool, u64) {
+        let has_room = |shard: &Self| shard.len() + wanted <= shard.entries_max;
+        if has_room(self) {
+            return (true, 0);
+        }
+        let step = self.sweep(EVICTION_BUCKETS_MAX, now_ns, plan);
+        (has_room(self), step.dropped)
+    }
+
+    /// Writes the state of `hash`, found at `bucket` before; makes an entry if it has none.
+    pub(crate) fn write(&mut self, hash: u64, slot: Slot, full_at: u64, bucket: Option<Bucket>) {
+        let entry = Entry::new(full_at, hash, slot);
+        let found = bucket.and_then(|bucket| self.table.get_bucket_mut(bucket));
+        if let Some(found) = found.filter(|found| found.hash == hash) {
+            *found = entry;
+            return;
+        }
+        if self.table.len() == self.table.capacity() {
+            self.grow();
+        }
+        self.table.entry(hash, |entry| entry.hash == hash, |entry| entry.hash).insert(entry);
+    }
+
+    /// Makes room in the table, which has no free bucket left that no removed entry has marked: by a
+    /// larger table, or, at the largest, by one of the same size without the marks.
+    #[cold]
+    fn grow(&mut self) {
+        if self.table.num_buckets() < buckets_of(self.entries_max) {
+            self.table.reserve(1, |entry| entry.hash);
+        } else {
+            let fresh = HashTable::with_capacity(self.entries_max);
+            for entry in std::mem::replace(&mut self.table, fresh) {
+                self.table.insert_unique(entry.hash, entry, |entry| entry.hash);
+            }
+        }
+        // Entries have moved: the sweep starts again, so that it misses none.
+        self.hand = 0;
+    }
+
+    /// Forgets the entry of `hash`.
+    pub(crate) fn remove(&mut self, hash: u64) {
+        if let Ok(entry) = self.table.find_entry(hash, |entry| entry.hash == hash) {
+            entry.remove();
+        }
+    }
+
+    /// Visits the next `buckets` buckets and drops the entries at rest; stops at the end of the table,
+    /// where it also gives back memory that is no longer used.
+    pub(crate) fn sweep(&mut self, buckets: usize, now_ns: u64, plan: &Plan) -> Step {
+        if self.hand == 0 {
+            self.pass_started_ns = now_ns;
+        }
+        let before = self.table.len();
+        let end = self.table.num_buckets().min(self.hand.saturating_add(buckets));
+        for bucket in self.hand..end {
+            let at_rest = self.table.get_bucket(bucket).is_some_and(|e| e.is_at_rest(now_ns, plan));
+            if at_rest && let Ok(entry) = self.table.get_bucket_entry(bucket) {
+                entry.remove();
+            }
+        }
+        self.hand = end;
+        let dropped = (before - self.table.len()) as u64;
+        let finished = end >= self.table.num_buckets();
+        if finished {
+            self.hand = 0;
+            self.swept_ns = self.pass_started_ns;
+            self.shrink();
+        }
+        Step { dropped, finished }
+    }
+
+    fn shrink(&mut self) {
+        let capacity = self.table.capacity();
+        if capacity > SHRINK_CAPACITY_MIN && self.table.len() < capacity / 4 {
+            self.table.shrink_to(self.table.len() * 2, |entry| entry.hash);
+        }
+    }
+}

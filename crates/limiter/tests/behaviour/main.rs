@@ -1,0 +1,14 @@
+//! What the limiter promises, asked through its public face on virtual time.
+//!
+//! Ids such as AR-01 are those of the list of faults that other limiters shipped.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod arithmetic;
+mod concurrency;
+mod limits;
+mod memory;
+mod model;
+mod plan;
+mod properties;
+mod support;
