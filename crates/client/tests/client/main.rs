@@ -1,0 +1,6 @@
+//! Both clients against a node that answers, is silent, lies or breaks off.
+
+mod asynchronous;
+mod blocking;
+mod fake_node;
+mod silence;
