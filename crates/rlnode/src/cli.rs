@@ -1,0 +1,118 @@
+//! The command line: one definition that gives parsing, help, completions and the man page.
+
+use std::io::{stderr, stdout};
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::command::Output;
+use crate::command::check::Check;
+use crate::command::completions::Completions;
+use crate::command::explain::Explain;
+use crate::command::man::Man;
+use crate::command::run::Run;
+use crate::command::status::Status;
+use crate::command::validate::Validate;
+use crate::exit::Exit;
+
+/// A rate limiter that every host runs. Without a command it runs the node.
+#[derive(Debug, Parser)]
+#[command(
+    name = "rlnode",
+    version,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    max_term_width = 100
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    run: Option<Run>,
+}
+
+/// Every command; each is a file of `command`.
+#[derive(Debug, Subcommand)]
+enum Command {
+    Check(Check),
+    Status(Status),
+    Validate(Validate),
+    Explain(Explain),
+    Completions(Completions),
+    Man(Man),
+}
+
+impl Cli {
+    /// Runs the command.
+    pub fn run(self, output: &mut Output<'_>) -> Exit {
+        match (self.command, self.run) {
+            (Some(Command::Check(check)), _) => check.run(output),
+            (Some(Command::Status(status)), _) => status.run(output),
+            (Some(Command::Validate(validate)), _) => validate.run(output),
+            (Some(Command::Explain(explain)), _) => explain.run(output),
+            (Some(Command::Completions(completions)), _) => completions.run(output),
+            (Some(Command::Man(man)), _) => man.run(output),
+            (None, Some(run)) => run.run(output),
+            (None, None) => {
+                output.complain(&Self::command().render_usage());
+                Exit::Error
+            }
+        }
+    }
+}
+
+/// Runs what the process's command line says. A wrong one ends the process with
+/// [`Exit::Error`]'s code and says what is wrong.
+pub fn main() -> Exit {
+    let cli = Cli::parse();
+    cli.run(&mut Output { out: &mut stdout(), err: &mut stderr() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(line.split(' '))
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn without_a_command_the_node_runs_and_needs_a_file() {
+        let cli = parse("rlnode --config cluster.toml --node edge-1").expect("a command line");
+        assert!(cli.command.is_none() && cli.run.is_some());
+        let error = parse("rlnode").expect_err("no file").to_string();
+        assert!(error.contains("--config"), "{error}");
+    }
+
+    #[test]
+    fn commands_need_no_file_of_the_node() {
+        for line in [
+            "rlnode check /x alice --cost 3 --unit bytes --attribute plan=pro --op peek --json",
+            "rlnode status --addr ./n.sock",
+            "rlnode validate cluster.toml",
+            "rlnode explain per-key --config cluster.toml",
+            "rlnode completions bash",
+            "rlnode man",
+        ] {
+            let cli = parse(line).expect(line);
+            assert!(cli.command.is_some() && cli.run.is_none(), "{line}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_not_whole_and_unsigned_are_refused() {
+        for cost in ["-1", "1.5", "18446744073709551616"] {
+            assert!(parse(&format!("rlnode check /x alice --cost={cost}")).is_err(), "{cost}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_command_line_has_the_exit_code_of_an_error() {
+        let error = parse("rlnode check").expect_err("no endpoint");
+        assert_eq!(error.exit_code(), i32::from(Exit::Error.code()));
+    }
+}

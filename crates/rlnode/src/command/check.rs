@@ -1,0 +1,352 @@
+//! `rlnode check ENDPOINT KEY`: one question to the node, its answer in words and numbers.
+
+use std::fmt::Write;
+use std::time::{Duration, SystemTime};
+
+use clap::{Args, ValueEnum};
+use client::{Address, Answer, Detail, OnSilence, Options, Source, blocking};
+use limiter::{ATTRIBUTES_MAX, DEFAULT_UNIT, Op, Request};
+use serde::Serialize;
+
+use super::{Output, words};
+use crate::environment;
+use crate::exit::Exit;
+
+/// Ask the node once; exit 0 if allowed, 1 if denied, 2 if there is no answer
+#[derive(Debug, Args)]
+pub struct Check {
+    /// What is called, such as `POST /login`
+    endpoint: String,
+    /// Who calls
+    key: String,
+    /// What it costs [default: 1]
+    #[arg(long, value_name = "N")]
+    cost: Option<u64>,
+    /// Unit of the cost
+    #[arg(long, default_value = DEFAULT_UNIT, requires = "cost")]
+    unit: String,
+    /// A further fact, such as plan=pro; may be repeated
+    #[arg(long = "attribute", value_name = "NAME=VALUE", value_parser = parse_attribute)]
+    attributes: Vec<(String, String)>,
+    /// What to do
+    #[arg(long, value_enum, default_value_t)]
+    op: OpName,
+    /// Node: HOST:PORT for UDP, or the path of a socket [default: $RLNODE_ADDR, else the default
+    /// sockets]
+    #[arg(long, value_name = "ADDRESS")]
+    addr: Option<String>,
+    /// How long to wait for the answer, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 1_000)]
+    timeout: u64,
+    /// Show every limit that applied
+    #[arg(long)]
+    details: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What to do, as written.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum OpName {
+    /// Spend the cost if there is room
+    #[default]
+    Check,
+    /// Ask and change nothing
+    Peek,
+    /// Spend the cost whatever is left
+    Debit,
+    /// Give the cost back
+    Refund,
+}
+
+fn parse_attribute(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write it as NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+impl Check {
+    /// Asks and prints the answer.
+    pub fn run(self, output: &mut Output<'_>) -> Exit {
+        match self.ask() {
+            Ok(answer) => {
+                if self.json {
+                    output.say(&self.as_json(&answer));
+                } else {
+                    output.say(&in_words(&answer));
+                }
+                if answer.allowed { Exit::Success } else { Exit::Refused }
+            }
+            Err(error) => {
+                output.complain(&error);
+                Exit::Error
+            }
+        }
+    }
+
+    fn ask(&self) -> Result<Answer, String> {
+        let address = Address::choose(self.addr.as_deref(), &environment::of_process())
+            .map_err(|error| error.to_string())?;
+        let options = Options {
+            timeout: Duration::from_millis(self.timeout),
+            on_silence: OnSilence::Closed,
+            ..Options::default()
+        };
+        let mut client =
+            blocking::Client::new(address.clone(), options).map_err(|error| error.to_string())?;
+        let request = self.to_request()?;
+        let answered = match request.op {
+            Op::Peek => client.peek(&request),
+            Op::Debit => client.debit(&request),
+            Op::Refund => client.refund(&request),
+            Op::Check | Op::Reset => client.check(&request),
+        };
+        let answer = answered.map_err(|error| error.to_string())?;
+        match answer.source {
+            Source::Node => Ok(answer),
+            Source::Fallback(silence) => {
+                let spent = if silence.may_have_been_spent() {
+                    "; the cost may have been spent all the same"
+                } else {
+                    "; nothing was spent"
+                };
+                Err(format!("no answer from `{address}`: {silence}{spent}"))
+            }
+        }
+    }
+
+    fn to_request(&self) -> Result<Request<'_>, String> {
+        if self.attributes.len() > ATTRIBUTES_MAX {
+            return Err(format!(
+                "there are {} attributes; give {ATTRIBUTES_MAX} at most",
+                self.attributes.len()
+            ));
+        }
+        let op = match self.op {
+            OpName::Check => Op::Check,
+            OpName::Peek => Op::Peek,
+            OpName::Debit => Op::Debit,
+            OpName::Refund => Op::Refund,
+        };
+        let mut request = Request::check(self.endpoint.as_bytes(), self.key.as_bytes()).with_op(op);
+        request.details = self.details;
+        if let Some(cost) = self.cost {
+            request = request.with_unit_cost(self.unit.as_bytes(), cost);
+        }
+        for (name, value) in &self.attributes {
+            request = request.with_attribute(name.as_bytes(), value.as_bytes());
+        }
+        Ok(request)
+    }
+
+    fn as_json(&self, answer: &Answer) -> String {
+        let reset_at_ms = answer.reset_at.and_then(|at| {
+            let since = at.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+            u64::try_from(since.as_millis()).ok()
+        });
+        let json = AnswerJson {
+            allowed: answer.allowed,
+            limit_name: &answer.limit_name,
+            limit: answer.limit,
+            remaining: answer.remaining,
+            reset_after_ms: ms(answer.reset_after),
+            reset_at_ms,
+            retry_after_ms: ms(answer.retry_after),
+            delay_ms: ms(answer.delay),
+            reason: answer.reason.map(limiter::Reason::as_str),
+            freshness: answer.freshness.map(limiter::Freshness::as_str),
+            stale_ms: ms(Some(answer.stale)),
+            details: self.details.then(|| answer.details.iter().map(DetailJson::new).collect()),
+        };
+        serde_json::to_string(&json).unwrap_or_default()
+    }
+}
+
+/// The answer by the names of the design, as HTTP gives it.
+#[derive(Serialize)]
+struct AnswerJson<'a> {
+    allowed: bool,
+    limit_name: &'a str,
+    limit: Option<u64>,
+    remaining: Option<u64>,
+    reset_after_ms: Option<u64>,
+    reset_at_ms: Option<u64>,
+    retry_after_ms: Option<u64>,
+    delay_ms: Option<u64>,
+    reason: Option<&'static str>,
+    freshness: Option<&'static str>,
+    stale_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    details: Option<Vec<DetailJson<'a>>>,
+}
+
+#[derive(Serialize)]
+struct DetailJson<'a> {
+    allowed: bool,
+    limit_name: &'a str,
+    limit: Option<u64>,
+    remaining: Option<u64>,
+    reset_after_ms: Option<u64>,
+    retry_after_ms: Option<u64>,
+    delay_ms: Option<u64>,
+    reason: Option<&'static str>,
+    shadow: bool,
+}
+
+impl<'a> DetailJson<'a> {
+    fn new(detail: &'a Detail) -> Self {
+        Self {
+            allowed: detail.allowed,
+            limit_name: &detail.limit_name,
+            limit: detail.limit,
+            remaining: detail.remaining,
+            reset_after_ms: ms(detail.reset_after),
+            retry_after_ms: ms(detail.retry_after),
+            delay_ms: ms(detail.delay),
+            reason: detail.reason.map(limiter::Reason::as_str),
+            shadow: detail.shadow,
+        }
+    }
+}
+
+/// Milliseconds, rounded up; none for never.
+fn ms(wait: Option<Duration>) -> Option<u64> {
+    wait.and_then(|wait| u64::try_from(wait.as_nanos().div_ceil(1_000_000)).ok())
+}
+
+/// The answer in a line, and a line for each detail.
+fn in_words(answer: &Answer) -> String {
+    let mut text = sentence(
+        answer.allowed,
+        &answer.limit_name,
+        (answer.remaining, answer.limit),
+        answer.reason,
+        answer.retry_after,
+        answer.reset_after,
+    );
+    if answer.delay != Some(Duration::ZERO) {
+        let _ = write!(text, "; wait {} before acting", words::wait(answer.delay));
+    }
+    for detail in &answer.details {
+        let line = sentence(
+            detail.allowed,
+            &detail.limit_name,
+            (detail.remaining, detail.limit),
+            detail.reason,
+            detail.retry_after,
+            detail.reset_after,
+        );
+        let shadow = if detail.shadow { " (shadow: decides nothing)" } else { "" };
+        let _ = write!(text, "\n  {line}{shadow}");
+    }
+    if answer.details_cut {
+        text.push_str("\n  and more limits, which found no room in the reply");
+    }
+    text
+}
+
+fn sentence(
+    allowed: bool,
+    limit_name: &str,
+    (remaining, limit): (Option<u64>, Option<u64>),
+    reason: Option<limiter::Reason>,
+    retry_after: Option<Duration>,
+    reset_after: Option<Duration>,
+) -> String {
+    let mut text = if allowed { "allowed" } else { "denied" }.to_owned();
+    if limit_name.is_empty() {
+        text.push_str(": no limit matches");
+    } else {
+        let _ = write!(text, " by `{limit_name}`");
+    }
+    if let (Some(remaining), Some(limit)) = (remaining, limit) {
+        let _ = write!(text, ": {remaining} of {limit} left");
+    }
+    if !allowed {
+        let reason = reason.map_or("unknown reason", limiter::Reason::as_str);
+        match retry_after {
+            Some(_) => {
+                let _ = write!(text, " ({reason}); would pass in {}", words::wait(retry_after));
+            }
+            None => {
+                let _ = write!(text, " ({reason}); no wait helps");
+            }
+        }
+    }
+    if limit.is_some() && reset_after.is_some() {
+        let _ = write!(text, "; full again in {}", words::wait(reset_after));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use limiter::{Freshness, Reason};
+
+    use super::*;
+
+    fn answer() -> Answer {
+        Answer {
+            source: Source::Node,
+            allowed: true,
+            limit_name: "per-key".to_owned(),
+            limit: Some(100),
+            remaining: Some(99),
+            reset_after: Some(Duration::from_millis(100)),
+            reset_at: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(7)),
+            retry_after: Some(Duration::ZERO),
+            delay: Some(Duration::ZERO),
+            reason: Some(Reason::Ok),
+            freshness: Some(Freshness::Alone),
+            stale: Duration::ZERO,
+            details: Vec::new(),
+            details_cut: false,
+        }
+    }
+
+    #[test]
+    fn an_allowed_answer_says_what_is_left() {
+        assert_eq!(
+            in_words(&answer()),
+            "allowed by `per-key`: 99 of 100 left; full again in 100 ms"
+        );
+    }
+
+    #[test]
+    fn a_denied_answer_says_how_long_to_wait() {
+        let denied = Answer {
+            allowed: false,
+            remaining: Some(0),
+            reason: Some(Reason::Limit),
+            retry_after: Some(Duration::from_millis(800)),
+            reset_after: Some(Duration::from_secs(5)),
+            ..answer()
+        };
+        assert_eq!(
+            in_words(&denied),
+            "denied by `per-key`: 0 of 100 left (limit); would pass in 800 ms; full again in 5 s"
+        );
+        let never = Answer {
+            limit_name: "closed".to_owned(),
+            limit: None,
+            remaining: None,
+            reason: Some(Reason::Deny),
+            retry_after: None,
+            ..denied
+        };
+        assert_eq!(in_words(&never), "denied by `closed` (deny); no wait helps");
+    }
+
+    #[test]
+    fn an_answer_without_a_limit_says_so() {
+        let unmatched =
+            Answer { limit_name: String::new(), limit: None, remaining: None, ..answer() };
+        assert_eq!(in_words(&unmatched), "allowed: no limit matches");
+    }
+
+    #[test]
+    fn an_attribute_needs_its_name() {
+        assert_eq!(parse_attribute("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
+        assert!(parse_attribute("a").is_err());
+    }
+}

@@ -1,0 +1,61 @@
+//! The commands: each a file of one shape, `run(self, output) -> Exit`, listed in `cli`.
+//!
+//! They alone write to standard output.
+
+pub mod check;
+pub mod completions;
+pub mod explain;
+mod http_get;
+pub mod man;
+pub mod run;
+pub mod status;
+pub mod validate;
+mod words;
+
+use std::fmt::Display;
+use std::io::Write;
+use std::path::Path;
+
+use crate::config::{self, Config};
+use crate::environment;
+
+/// Where a command writes.
+pub struct Output<'w> {
+    /// What was asked for.
+    pub out: &'w mut dyn Write,
+    /// What went wrong.
+    pub err: &'w mut dyn Write,
+}
+
+impl Output<'_> {
+    /// Writes a line of what was asked for. A reader that is gone wants no more: that is no error.
+    pub fn say(&mut self, line: &dyn Display) {
+        let _ = writeln!(self.out, "{line}");
+    }
+
+    /// Writes a document of what was asked for, as it is.
+    pub fn print(&mut self, document: &[u8]) {
+        let _ = self.out.write_all(document);
+    }
+
+    /// Writes what went wrong, after the program's name.
+    pub fn complain(&mut self, error: &dyn Display) {
+        let _ = writeln!(self.err, "rlnode: {error}");
+    }
+}
+
+/// Reads the file at `path` as the node `node`, by default the one that the environment or the host
+/// names.
+///
+/// # Errors
+/// What is wrong with the file, or that the host has no name.
+fn load_config(path: &Path, node: Option<String>) -> Result<Config, String> {
+    let name = node
+        .or_else(|| environment::text(environment::NODE))
+        .or_else(environment::host_name)
+        .ok_or_else(|| {
+            format!("this host has no name; give --node NAME or {}", environment::NODE)
+        })?;
+    let node = config::Node { name, environment: environment::of_process() };
+    config::load(path, &node).map_err(|errors| errors.to_string())
+}

@@ -1,0 +1,42 @@
+//! `rlnode validate FILE`: what the node would say to a file, without running it.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{Output, load_config};
+use crate::exit::Exit;
+
+/// Check a configuration file; exit 0 if the node would take it, else 1
+#[derive(Debug, Args)]
+pub struct Validate {
+    /// Configuration file
+    file: PathBuf,
+    /// Name of the node that would read it [default: $RLNODE_NODE, else the host name]
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
+}
+
+impl Validate {
+    /// Reads the file and says what is wrong, or that nothing is.
+    pub fn run(self, output: &mut Output<'_>) -> Exit {
+        match load_config(&self.file, self.node) {
+            Ok(config) => {
+                for warning in &config.warnings {
+                    output.complain(&format_args!("warning: {warning}"));
+                }
+                output.say(&format_args!(
+                    "{}: valid for node `{}`, {} limits and overrides",
+                    self.file.display(),
+                    config.node,
+                    config.plan.rules().len()
+                ));
+                Exit::Success
+            }
+            Err(errors) => {
+                output.complain(&errors);
+                Exit::Refused
+            }
+        }
+    }
+}

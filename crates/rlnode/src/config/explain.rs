@@ -1,0 +1,308 @@
+//! The limits in words: what matches what, and how much it lets through.
+//!
+//! It tells what the file says, in the numbers that are in force; live figures are not known here.
+
+use std::fmt;
+
+use limiter::{Limit, Missing, Override, Quota, Rule, Selector, Unmatched};
+
+use super::checked::Config;
+use super::error::quoted;
+use super::limits::{Accuracy, LimitSettings, WhenIsolated};
+use super::value::{show_rate, show_time};
+use super::written::nearest;
+
+/// Listed keys shown of one limit or override; the rest are counted.
+const KEYS_SHOWN_MAX: usize = 5;
+/// Names shown to somebody who asked for one that does not exist and is near to none.
+const NAMES_SHOWN_MAX: usize = 8;
+
+/// No limit has the name that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownLimit {
+    name: String,
+    nearest: Option<String>,
+    known: Vec<String>,
+}
+
+impl fmt::Display for UnknownLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no limit is named {}; ", quoted(&self.name))?;
+        match &self.nearest {
+            Some(near) => write!(f, "did you mean `{near}`?"),
+            None => write!(f, "the file has {}", self.known.join(", ")),
+        }
+    }
+}
+
+impl std::error::Error for UnknownLimit {}
+
+/// Says in words what the limits of `config` do: all of them, or only the one named `limit`, with
+/// its overrides, or only an override named `limit/override` as decisions name it.
+///
+/// ```text
+/// limit `search` (line 12)
+///   lets through  20/s sustained, burst 60, one per 50 ms; empty to full in 3 s
+///   matches       endpoint `POST /search`
+///   key           one bucket for each `{ip}`
+///   counts        `requests`
+/// ```
+///
+/// # Errors
+/// There is no such limit; the error names the nearest.
+pub fn explain(config: &Config, limit: Option<&str>) -> Result<String, UnknownLimit> {
+    let rules: Vec<_> =
+        config.plan.rules().iter().filter_map(|r| Explained::new(config, r)).collect();
+    let Some(name) = limit else {
+        let unmatched = match config.plan.unmatched() {
+            Unmatched::Allow => "allowed",
+            Unmatched::Deny => "denied",
+        };
+        let mut text = format!(
+            "Every limit that matches a request applies; of its overrides, the most specific one \
+             that matches\ndecides in its place. A request that no limit matches is {unmatched}.\n"
+        );
+        for rule in &rules {
+            text.push('\n');
+            text.push_str(&rule.to_string());
+        }
+        return Ok(text);
+    };
+    let is_asked = |rule: &&Explained<'_>| rule.limit.name == name || rule.name == name;
+    let asked: Vec<_> = rules.iter().filter(is_asked).map(ToString::to_string).collect();
+    if asked.is_empty() {
+        return Err(UnknownLimit {
+            name: name.into(),
+            nearest: nearest(name, rules.iter().map(|rule| rule.name)).map(Into::into),
+            known: config
+                .plan
+                .limits()
+                .iter()
+                .map(|limit| quoted(&limit.name))
+                .take(NAMES_SHOWN_MAX)
+                .collect(),
+        });
+    }
+    Ok(asked.join("\n"))
+}
+
+/// A limit or override with what is said about it.
+struct Explained<'c> {
+    name: &'c str,
+    limit: &'c Limit,
+    exception: Option<&'c Override>,
+    settings: &'c LimitSettings,
+    line: usize,
+    quota: Quota,
+}
+
+impl<'c> Explained<'c> {
+    /// None only if the plan is not that of the settings beside it.
+    fn new(config: &'c Config, rule: &'c Rule) -> Option<Self> {
+        let at = rule.at();
+        let limit = config.plan.limits().get(at.limit)?;
+        let settings = config.limit_settings.get(at.limit)?;
+        let (exception, line) = match at.override_index {
+            None => (None, settings.line),
+            Some(index) => {
+                (Some(limit.overrides.get(index)?), *settings.override_lines.get(index)?)
+            }
+        };
+        Some(Self { name: rule.name(), limit, exception, settings, line, quota: rule.quota() })
+    }
+
+    fn key(&self) -> String {
+        let buckets = match self.limit.key.as_str() {
+            "*" => "one bucket for all".into(),
+            template => format!("one bucket for each {}", quoted(template)),
+        };
+        let apart = self.exception.map_or("", |_| ", apart from the limit's");
+        let bits = self.limit.ipv6_prefix;
+        let by_prefix = match self.limit.key.contains("{ip}") {
+            true => format!(", IPv6 addresses by their first {bits} bits"),
+            false => String::new(),
+        };
+        format!("{buckets}{apart}{by_prefix}")
+    }
+}
+
+impl fmt::Display for Explained<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = self.exception.map_or("limit", |_| "override");
+        writeln!(f, "{kind} {} (line {})", quoted(self.name), self.line)?;
+        let mut say = |what: &str, words: &str| writeln!(f, "  {what:<13} {words}");
+        say("lets through", &quota_in_words(self.quota))?;
+        match self.exception {
+            None => say("matches", &selector_in_words(&self.limit.selector, "every request"))?,
+            Some(exception) => {
+                say("matches", &selector_in_words(&exception.selector, "nothing"))?;
+                let limit = selector_in_words(&self.limit.selector, "every request");
+                say("of", &format!("what limit {} matches: {limit}", quoted(&self.limit.name)))?;
+            }
+        }
+        say("key", &self.key())?;
+        say("counts", &quoted(&self.limit.unit))?;
+        if self.limit.missing == Missing::Deny {
+            say("missing", "denies a request that lacks an attribute of the key")?;
+        }
+        if self.limit.shadow {
+            say("shadow", "counted and reported, decides nothing")?;
+        }
+        if self.settings.accuracy == Accuracy::Fast {
+            say("accuracy", "fast, once in a cluster")?;
+        }
+        match self.settings.when_isolated {
+            WhenIsolated::Split => Ok(()),
+            WhenIsolated::Allow => say("isolated", "allows everything, once in a cluster"),
+            WhenIsolated::Deny => say("isolated", "denies everything, once in a cluster"),
+        }
+    }
+}
+
+fn quota_in_words(quota: Quota) -> String {
+    let (rate, burst) = match quota {
+        Quota::Deny => return "nothing".into(),
+        Quota::Unlimited => return "everything".into(),
+        Quota::TokenBucket { rate, burst } => (rate, burst),
+    };
+    let (period, count) = (u128::from(rate.period_ns), u128::from(rate.count));
+    let (one, full) = (show_time(period, count), show_time(period * u128::from(burst), count));
+    let rate = show_rate(rate);
+    format!("{rate} sustained, burst {burst}, one per {one}; empty to full in {full}")
+}
+
+fn selector_in_words(selector: &Selector, all: &str) -> String {
+    let mut parts = Vec::new();
+    if let Some(endpoint) = &selector.endpoint {
+        let what = match endpoint.ends_with('*') {
+            true => "endpoints that begin like",
+            false if endpoint.contains('{') => "endpoints of the form",
+            false => "endpoint",
+        };
+        parts.push(format!("{what} {}", quoted(endpoint)));
+    }
+    for (name, value) in &selector.attributes {
+        parts.push(format!("attribute {} is {}", quoted(name), quoted(value)));
+    }
+    if !selector.keys.is_empty() {
+        let texts = selector.keys.iter().map(|key| quoted(&String::from_utf8_lossy(key)));
+        let mut keys: Vec<_> = texts.take(KEYS_SHOWN_MAX).collect();
+        match selector.keys.len().saturating_sub(KEYS_SHOWN_MAX) {
+            0 => {}
+            more => keys.push(format!("one of {more} more")),
+        }
+        parts.push(format!("key is {}", keys.join(" or ")));
+    }
+    if parts.is_empty() { all.into() } else { parts.join(", and ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use client::Environment;
+
+    use super::super::{Node, parse};
+    use super::*;
+
+    const FILE: &str = r#"
+unmatched = "deny"
+[[limit]]
+name = "per-key"
+rate = "100/h"
+
+  [[limit.override]]
+  name = "pro"
+  attributes = { is = "x" }
+  keys = ["a", "b", "c", "d", "e", "f"]
+  rate = "10/3s"
+  burst = 40
+
+  [[limit.override]]
+  endpoint = "/health/*"
+  unlimited = true
+
+[[limit]]
+name = "login"
+endpoint = "POST /users/{id}/login"
+key = "{ip}"
+unit = "tries"
+deny = true
+missing = "deny"
+shadow = true
+accuracy = "fast"
+when_isolated = "allow"
+"#;
+
+    fn config() -> Config {
+        let node = Node { name: "a".into(), environment: Environment::default() };
+        parse(FILE.as_bytes(), Path::new("c.toml"), &node).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    #[test]
+    fn a_limit_is_explained_with_its_overrides() {
+        let words = explain(&config(), Some("per-key")).expect("words");
+        let want = "\
+limit `per-key` (line 4)
+  lets through  100/h sustained, burst 100, one per 36 s; empty to full in 1 h
+  matches       every request
+  key           one bucket for each `{key}`
+  counts        `requests`
+
+override `per-key/pro` (line 7)
+  lets through  10 per 3 s sustained, burst 40, one per 300 ms; empty to full in 12 s
+  matches       attribute `is` is `x`, and key is `a` or `b` or `c` or `d` or `e` or one of 1 more
+  of            what limit `per-key` matches: every request
+  key           one bucket for each `{key}`, apart from the limit's
+  counts        `requests`
+
+override `per-key//health/*` (line 14)
+  lets through  everything
+  matches       endpoints that begin like `/health/*`
+  of            what limit `per-key` matches: every request
+  key           one bucket for each `{key}`, apart from the limit's
+  counts        `requests`
+";
+        assert_eq!(words, want);
+    }
+
+    #[test]
+    fn settings_that_are_not_the_default_are_told() {
+        let words = explain(&config(), Some("login")).expect("words");
+        let want = "\
+limit `login` (line 19)
+  lets through  nothing
+  matches       endpoints of the form `POST /users/{id}/login`
+  key           one bucket for each `{ip}`, IPv6 addresses by their first 64 bits
+  counts        `tries`
+  missing       denies a request that lacks an attribute of the key
+  shadow        counted and reported, decides nothing
+  accuracy      fast, once in a cluster
+  isolated      allows everything, once in a cluster
+";
+        assert_eq!(words, want);
+    }
+
+    #[test]
+    fn without_a_name_everything_is_explained() {
+        let config = config();
+        let words = explain(&config, None).expect("words");
+        assert!(words.contains("A request that no limit matches is denied."), "{words}");
+        for rule in config.plan.rules() {
+            assert!(words.contains(&quoted(rule.name())), "{words}");
+        }
+    }
+
+    #[test]
+    fn one_override_can_be_asked_for_by_the_name_that_decisions_give() {
+        let words = explain(&config(), Some("per-key/pro")).expect("words");
+        assert!(words.starts_with("override `per-key/pro`") && !words.contains("\n\n"), "{words}");
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_nearest() {
+        let told = |name| explain(&config(), Some(name)).expect_err(name).to_string();
+        assert_eq!(told("per_kye"), "no limit is named `per_kye`; did you mean `per-key`?");
+        assert_eq!(told("zzzzzz"), "no limit is named `zzzzzz`; the file has `per-key`, `login`");
+    }
+}

@@ -1,0 +1,114 @@
+//! The settings that exist: where each may stand, and how it is written.
+//!
+//! A list only. What a setting means is in `docs/configuration.md`, which a test holds to it.
+
+/// A table of the file: which settings it may hold.
+pub(super) struct Place {
+    /// As messages name it: `in [listen]`.
+    pub(super) title: &'static str,
+    /// Names, each with a line that shows how it is written.
+    pub(super) settings: &'static [(&'static str, &'static str)],
+    /// Names that are known and refused, with what to do.
+    pub(super) refused: &'static [(&'static str, &'static str)],
+}
+
+const QUOTA_REFUSED: &[(&str, &str)] = &[(
+    "limit",
+    "`limit` is a count per window, and the window algorithms come in a later release; for a \
+     token bucket write it as a rate, `rate = \"5/15m\"`",
+)];
+
+pub(super) const TOP: Place = Place {
+    title: "at the top of the file",
+    settings: &[
+        ("unmatched", r#"unmatched = "allow""#),
+        ("show_keys", "show_keys = false"),
+        ("listen", "[listen]"),
+        ("memory", "[memory]"),
+        ("limit", "[[limit]]"),
+        ("node", "[node.NAME.listen]"),
+    ],
+    refused: &[
+        (
+            "cluster",
+            "`cluster` is not built yet: this release runs one node, and joining nodes comes in \
+             the next; leave it out",
+        ),
+        (
+            "admin",
+            "`admin` is not built yet: it comes with the operations on keys, in a later release; \
+             leave it out",
+        ),
+    ],
+};
+
+pub(super) const LISTEN: Place = Place {
+    title: "in [listen]",
+    settings: &[
+        ("udp", r#"udp = "127.0.0.1:7400""#),
+        ("http", r#"http = "127.0.0.1:7480""#),
+        ("unix", r#"unix = "rlnode.sock""#),
+        ("unix_mode", "unix_mode = 0o660"),
+        ("unix_group", r#"unix_group = "www-data""#),
+    ],
+    refused: &[],
+};
+
+pub(super) const MEMORY: Place = Place {
+    title: "in [memory]",
+    settings: &[
+        ("max", r#"max = "1GiB""#),
+        ("max_entries", "max_entries = 1_000_000"),
+        ("when_full", r#"when_full = "overflow""#),
+    ],
+    refused: &[],
+};
+
+pub(super) const LIMIT: Place = Place {
+    title: "in [[limit]]",
+    settings: &[
+        ("name", r#"name = "per-key""#),
+        ("endpoint", r#"endpoint = "POST /search""#),
+        ("attributes", r#"attributes = { plan = "pro" }"#),
+        ("keys", r#"keys = ["vip-1", "vip-2"]"#),
+        ("key", r#"key = "{key}""#),
+        ("unit", r#"unit = "requests""#),
+        ("algorithm", r#"algorithm = "token-bucket""#),
+        ("rate", r#"rate = "10/s""#),
+        ("burst", "burst = 100"),
+        ("deny", "deny = true"),
+        ("unlimited", "unlimited = true"),
+        ("accuracy", r#"accuracy = "balanced""#),
+        ("when_isolated", r#"when_isolated = "split""#),
+        ("missing", r#"missing = "skip""#),
+        ("ipv6_prefix", "ipv6_prefix = 64"),
+        ("shadow", "shadow = true"),
+        ("override", "[[limit.override]]"),
+    ],
+    refused: QUOTA_REFUSED,
+};
+
+pub(super) const OVERRIDE: Place = Place {
+    title: "in [[limit.override]]",
+    settings: &[
+        ("name", r#"name = "pro""#),
+        ("endpoint", r#"endpoint = "POST /search""#),
+        ("attributes", r#"attributes = { plan = "pro" }"#),
+        ("keys", r#"keys = ["vip-1", "vip-2"]"#),
+        ("rate", r#"rate = "10/s""#),
+        ("burst", "burst = 100"),
+        ("deny", "deny = true"),
+        ("unlimited", "unlimited = true"),
+    ],
+    refused: QUOTA_REFUSED,
+};
+
+pub(super) const NODE: Place =
+    Place { title: "in [node.NAME]", settings: &[("listen", "[node.NAME.listen]")], refused: &[] };
+
+pub(super) const NODE_LISTEN: Place =
+    Place { title: "in [node.NAME.listen]", settings: LISTEN.settings, refused: LISTEN.refused };
+
+/// Every table of the file.
+pub(super) const PLACES: [&Place; 7] =
+    [&TOP, &LISTEN, &MEMORY, &LIMIT, &OVERRIDE, &NODE, &NODE_LISTEN];

@@ -1,0 +1,86 @@
+//! HTTP/1.1 on TCP and on a unix socket: questions, the gateway's question, status and metrics.
+//!
+//! It bounds what a connection may cost: time for a header and a body, bytes of both.
+
+mod answer;
+mod forwarded;
+mod headers;
+mod problem;
+pub mod question;
+mod routes;
+pub mod status;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+pub use forwarded::{Forwarded, parse_forwarded};
+
+use super::accept::{Listener, serve_connections};
+use crate::door::{Door, Fault};
+use crate::node::Node;
+use crate::shutdown::{LAST_LOOK, Phase, Shutdown};
+
+/// A request's header must be complete this long after the connection opened or the last answer
+/// was sent; so it is also how long a connection may be idle.
+const HEADER_TIME: Duration = Duration::from_secs(30);
+/// Room for a request's line and headers: 16 attributes and a key as long as they may be, and what
+/// a gateway adds. Longer ones are answered with 431.
+const HEADER_BYTES_MAX: usize = 64 * 1024;
+
+/// Serves every connection until the shutdown closes and what was received is answered.
+pub(super) async fn serve<L>(listener: L, node: Arc<Node>, shutdown: Shutdown)
+where
+    L: Listener,
+    L::Connection: AsyncRead + AsyncWrite + Unpin,
+{
+    let router = routes::router(Arc::clone(&node));
+    serve_connections(listener, Door::Http, node, shutdown, |io, node, shutdown| {
+        serve_connection(io, TowerToHyperService::new(router.clone()), node, shutdown)
+    })
+    .await;
+}
+
+async fn serve_connection(
+    io: impl AsyncRead + AsyncWrite + Unpin,
+    service: TowerToHyperService<axum::Router>,
+    node: Arc<Node>,
+    mut shutdown: Shutdown,
+) {
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIME)
+        .max_buf_size(HEADER_BYTES_MAX)
+        .serve_connection(TokioIo::new(io), service);
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = shutdown.reached(Phase::Closing) => {
+            // A request may have arrived that was not read yet; its answer ends the connection.
+            match tokio::time::timeout(LAST_LOOK, connection.as_mut()).await {
+                Ok(ended) => ended,
+                Err(_) => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            }
+        }
+    };
+    if let Err(error) = ended {
+        let fault = if error.is_timeout() {
+            Fault::Timeout
+        } else if error.is_parse_too_large() {
+            Fault::TooLarge
+        } else if error.is_parse() {
+            Fault::Malformed
+        } else {
+            // The client went away in the middle, which is its right.
+            return;
+        };
+        node.counters().count_fault(Door::Http, fault);
+    }
+}

@@ -1,0 +1,401 @@
+//! The paths of HTTP and what each does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
+use axum::extract::{DefaultBodyLimit, FromRequest, RawQuery, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::Serialize;
+
+use super::answer::DecisionJson;
+use super::forwarded::{Forwarded, parse_forwarded};
+use super::headers::rate_limit_headers;
+use super::problem::Problem;
+use super::question::{CHECKS_MAX, Question, QuestionError, Questions, parse_body};
+use super::status::Status;
+use crate::door::{Door, Fault};
+use crate::metrics;
+use crate::node::{Node, Readiness};
+
+/// Longest body, in bytes, like the longest frame rounded up.
+const BODY_BYTES_MAX: usize = 64 * 1024;
+/// A body must be complete this long after its header.
+const BODY_TIME: Duration = Duration::from_secs(30);
+
+const _: () = assert!(CHECKS_MAX <= BODY_BYTES_MAX / r#"{"key":"k"},"#.len());
+
+pub(super) fn router(node: Arc<Node>) -> Router {
+    Router::new()
+        .route("/v1/check", post(check))
+        // Without HEAD, which axum would answer as a GET: a question is charged.
+        .route("/v1/auth", get(auth).head(refuse_all_but_get).fallback(refuse_all_but_get))
+        .route("/v1/status", get(status))
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(show_metrics))
+        .fallback(refuse_path)
+        .method_not_allowed_fallback(refuse_method)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(from_fn_with_state(Arc::clone(&node), finish))
+        .with_state(node)
+}
+
+/// What every answer has: no cache may keep it, and while the node stops the connection ends.
+async fn finish(State(node): State<Arc<Node>>, request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if node.readiness() == Readiness::Stopping {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+/// An element of a batch's answer.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Element<'d> {
+    Decision(DecisionJson<'d>),
+    Error { error: String },
+}
+
+async fn check(State(node): State<Arc<Node>>, request: Request) -> Response {
+    let body = match read_body(&node, request).await {
+        Ok(body) => body,
+        Err(problem) => return (*problem).into_response(),
+    };
+    let now_ns = node.clock().now_ns();
+    measured(&node, now_ns, || match parse_body(&body) {
+        Ok(Questions::One(question)) => answer_one(&node, now_ns, &question),
+        Ok(Questions::Many(questions)) => answer_many(&node, now_ns, &questions),
+        Err(error) => refuse_question(&node, error),
+    })
+}
+
+fn answer_one(node: &Node, now_ns: u64, question: &Question) -> Response {
+    match node.decide(now_ns, &question.to_request(), Door::Http) {
+        Ok(decision) => Json(DecisionJson::new(&decision, question.details, node.clock(), now_ns))
+            .into_response(),
+        Err(error) => Problem::new(StatusCode::BAD_REQUEST, error.to_string()).into_response(),
+    }
+}
+
+fn answer_many(node: &Node, now_ns: u64, questions: &[Question]) -> Response {
+    #[derive(Serialize)]
+    struct Batch<'d> {
+        decisions: Vec<Element<'d>>,
+    }
+
+    let decided: Vec<_> = questions
+        .iter()
+        .map(|question| node.decide(now_ns, &question.to_request(), Door::Http))
+        .collect();
+    let elements = questions.iter().zip(&decided).map(|(question, decided)| match decided {
+        Ok(decision) => {
+            Element::Decision(DecisionJson::new(decision, question.details, node.clock(), now_ns))
+        }
+        Err(error) => Element::Error { error: error.to_string() },
+    });
+    Json(Batch { decisions: elements.collect() }).into_response()
+}
+
+async fn auth(
+    State(node): State<Arc<Node>>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
+    let now_ns = node.clock().now_ns();
+    measured(&node, now_ns, || {
+        match parse_forwarded(query.as_deref().unwrap_or_default(), &headers) {
+            Ok(forwarded) => answer_forwarded(&node, now_ns, &forwarded),
+            Err(error) => refuse_question(&node, error),
+        }
+    })
+}
+
+fn answer_forwarded(node: &Node, now_ns: u64, forwarded: &Forwarded) -> Response {
+    let decision = match node.decide(now_ns, &forwarded.question.to_request(), Door::Http) {
+        Ok(decision) => decision,
+        Err(error) => {
+            return Problem::new(StatusCode::BAD_REQUEST, error.to_string()).into_response();
+        }
+    };
+    let reset_at_ms = node.clock().unix_ms(now_ns, decision.verdict.reset_after);
+    let headers = rate_limit_headers(&decision, reset_at_ms);
+    if decision.verdict.allowed {
+        (StatusCode::OK, headers).into_response()
+    } else {
+        let mut response = Problem::denial(forwarded.denied, &decision).into_response();
+        response.headers_mut().extend(headers);
+        response
+    }
+}
+
+async fn status(State(node): State<Arc<Node>>) -> Json<Status> {
+    Json(Status::of(&node))
+}
+
+async fn livez() -> &'static str {
+    "alive\n"
+}
+
+async fn readyz(State(node): State<Arc<Node>>) -> (StatusCode, String) {
+    let readiness = node.readiness();
+    let status = match readiness {
+        Readiness::Ready => StatusCode::OK,
+        Readiness::Starting | Readiness::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    (status, format!("{}\n", readiness.as_str()))
+}
+
+async fn show_metrics(State(node): State<Arc<Node>>, headers: HeaderMap) -> Response {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    let format = metrics::Format::accepted_by(accept.unwrap_or_default());
+    let text = metrics::encode(&node, format);
+    ([(header::CONTENT_TYPE, format.content_type())], text).into_response()
+}
+
+async fn refuse_path() -> Response {
+    Problem::new(
+        StatusCode::NOT_FOUND,
+        "there is POST /v1/check, GET /v1/auth, GET /v1/status, GET /livez, GET /readyz and \
+         GET /metrics",
+    )
+    .into_response()
+}
+
+async fn refuse_method() -> Response {
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "the header `Allow` names the method to use")
+        .into_response()
+}
+
+async fn refuse_all_but_get() -> Response {
+    ([(header::ALLOW, "GET")], refuse_method().await).into_response()
+}
+
+/// Reads a whole body, within its bounds of bytes and time.
+async fn read_body(node: &Node, request: Request) -> Result<Bytes, Box<Problem<'static>>> {
+    let fail = |fault, status, detail: &str| {
+        node.counters().count_fault(Door::Http, fault);
+        Err(Box::new(Problem::new(status, detail)))
+    };
+    match tokio::time::timeout(BODY_TIME, Bytes::from_request(request, &())).await {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)))) => {
+            fail(
+                Fault::TooLarge,
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "the body is longer than 65536 bytes; send fewer checks at once",
+            )
+        }
+        Ok(Err(_)) => fail(Fault::Malformed, StatusCode::BAD_REQUEST, "the body broke off"),
+        Err(_) => fail(
+            Fault::Timeout,
+            StatusCode::REQUEST_TIMEOUT,
+            "the body was not complete in 30 seconds",
+        ),
+    }
+}
+
+fn refuse_question(node: &Node, error: QuestionError) -> Response {
+    let fault = if error.is_too_many { Fault::TooManyChecks } else { Fault::Malformed };
+    node.counters().count_fault(Door::Http, fault);
+    Problem::new(StatusCode::BAD_REQUEST, error.message).into_response()
+}
+
+/// Counts one question, and of one in a few the time that `answer` takes.
+fn measured(node: &Node, now_ns: u64, answer: impl FnOnce() -> Response) -> Response {
+    let is_sampled = node.counters().count_frame(Door::Http);
+    let response = answer();
+    if is_sampled {
+        let took_ns = node.clock().now_ns().saturating_sub(now_ns);
+        node.counters().record_duration(Door::Http, took_ns);
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::{Body, to_bytes};
+    use axum::http::{Method, Request as HttpRequest};
+    use serde_json::{Value, json};
+    use tower::ServiceExt;
+
+    use super::*;
+
+    struct Answer {
+        status: StatusCode,
+        headers: HeaderMap,
+        body: String,
+    }
+
+    impl Answer {
+        fn json(&self) -> Value {
+            serde_json::from_str(&self.body).expect(&self.body)
+        }
+
+        fn header(&self, name: &str) -> Option<&str> {
+            self.headers.get(name).map(|value| value.to_str().expect("text"))
+        }
+    }
+
+    async fn ask(node: &Arc<Node>, method: Method, path: &str, body: impl Into<Body>) -> Answer {
+        let request = HttpRequest::builder().method(method).uri(path).body(body.into());
+        let response = router(Arc::clone(node)).oneshot(request.expect("a request")).await;
+        let (parts, body) = response.expect("an answer").into_parts();
+        let bytes = to_bytes(body, usize::MAX).await.expect("a body");
+        let body = String::from_utf8(bytes.to_vec()).expect("text");
+        Answer { status: parts.status, headers: parts.headers, body }
+    }
+
+    async fn get_of(node: &Arc<Node>, path: &str) -> Answer {
+        ask(node, Method::GET, path, Body::empty()).await
+    }
+
+    #[tokio::test]
+    async fn a_question_is_answered_with_200_whichever_way_it_goes() {
+        let node = Node::with_burst(1);
+        let body = r#"{"endpoint":"GET /","key":"alice"}"#;
+        let allowed = ask(&node, Method::POST, "/v1/check", body).await;
+        assert_eq!(
+            (allowed.status, allowed.json()["allowed"].as_bool()),
+            (StatusCode::OK, Some(true))
+        );
+        let denied = ask(&node, Method::POST, "/v1/check", body).await;
+        assert_eq!(denied.status, StatusCode::OK);
+        let json = denied.json();
+        assert_eq!(json["allowed"], false);
+        assert_eq!(json["limit_name"], "per-key");
+        assert_eq!(json["limit"], 1);
+        assert_eq!(json["remaining"], 0);
+        assert_eq!(json["reason"], "limit");
+        assert_eq!(json["freshness"], "alone");
+        let retry_after_ms = json["retry_after_ms"].as_u64().expect("a wait");
+        assert!((3_590_000..=3_600_000).contains(&retry_after_ms), "{retry_after_ms}");
+        assert!(json.get("details").is_none());
+    }
+
+    #[tokio::test]
+    async fn a_batch_is_answered_in_order_and_one_bad_check_stops_no_other() {
+        let node = Node::with_burst(1);
+        let body = r#"{"checks":[{"key":"a"},{"key":""},{"key":"a","details":true}]}"#;
+        let answer = ask(&node, Method::POST, "/v1/check", body).await;
+        let decisions = answer.json()["decisions"].clone();
+        assert_eq!(decisions[0]["allowed"], true);
+        assert!(decisions[1]["error"].as_str().is_some_and(|error| error.contains("empty")));
+        assert_eq!(decisions[2]["allowed"], false);
+        assert_eq!(decisions[2]["details"][0]["limit_name"], "per-key");
+        assert_eq!(node.counters().frames(Door::Http), 1);
+    }
+
+    #[tokio::test]
+    async fn a_bad_body_is_answered_with_a_problem_and_charges_nothing() {
+        let node = Node::with_burst(1);
+        for body in ["", "{", r#"{"key":"a","cost":-1}"#, r#"{"key":""}"#] {
+            let answer = ask(&node, Method::POST, "/v1/check", body).await;
+            assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{body}");
+            assert_eq!(answer.header("content-type"), Some("application/problem+json"));
+            assert_eq!(answer.json()["status"], 400);
+        }
+        assert_eq!(node.counters().faults(Door::Http, Fault::Malformed), 3);
+        assert_eq!(node.limiter().counts().rules[0].units, 0);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_too_long_is_refused() {
+        let node = Node::with_burst(1);
+        let body = format!(r#"{{"key":"a"{}}}"#, " ".repeat(BODY_BYTES_MAX));
+        let answer = ask(&node, Method::POST, "/v1/check", body).await;
+        assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE);
+        assert_eq!(node.counters().faults(Door::Http, Fault::TooLarge), 1);
+    }
+
+    #[tokio::test]
+    async fn a_gateway_gets_200_then_429_with_headers() {
+        let node = Node::with_burst(1);
+        let allowed = get_of(&node, "/v1/auth?key=alice&endpoint=GET%20/").await;
+        assert_eq!(allowed.status, StatusCode::OK);
+        assert_eq!(allowed.header("x-ratelimit-limit"), Some("1"));
+        assert_eq!(allowed.header("x-ratelimit-remaining"), Some("0"));
+        assert_eq!(allowed.header("ratelimit"), Some("\"per-key\";r=0;t=3600"));
+        assert_eq!(allowed.header("ratelimit-policy"), Some("\"per-key\";q=1;w=3600"));
+        assert_eq!(allowed.header("retry-after"), None);
+        assert_eq!(allowed.header("cache-control"), Some("no-store"));
+
+        let denied = get_of(&node, "/v1/auth?key=alice").await;
+        assert_eq!(denied.status, StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(denied.header("retry-after"), Some("3600"));
+        assert_eq!(denied.header("content-type"), Some("application/problem+json"));
+        let problem = denied.json();
+        assert_eq!(
+            problem["type"],
+            "https://iana.org/assignments/http-problem-types#quota-exceeded"
+        );
+        assert_eq!(problem["violated-policies"], json!(["per-key"]));
+        assert_eq!(problem["status"], 429);
+
+        let forbidden = get_of(&node, "/v1/auth?key=alice&deny=403").await;
+        assert_eq!(forbidden.status, StatusCode::FORBIDDEN);
+        assert_eq!(forbidden.header("retry-after"), Some("3600"));
+    }
+
+    #[tokio::test]
+    async fn methods_that_a_path_does_not_have_are_refused_with_those_it_has() {
+        let node = Node::with_burst(1);
+        for (method, path, allow) in [
+            (Method::GET, "/v1/check", "POST"),
+            (Method::POST, "/v1/auth?key=a", "GET"),
+            (Method::HEAD, "/v1/auth?key=a", "GET"),
+            (Method::DELETE, "/v1/status", "GET,HEAD"),
+        ] {
+            let answer = ask(&node, method.clone(), path, Body::empty()).await;
+            assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED, "{method} {path}");
+            assert_eq!(answer.header("allow"), Some(allow), "{method} {path}");
+        }
+        assert_eq!(node.limiter().counts().rules[0].units, 0);
+        assert_eq!(get_of(&node, "/nowhere").await.status, StatusCode::NOT_FOUND);
+    }
+
+    #[tokio::test]
+    async fn readiness_follows_the_node_and_a_stop_ends_connections() {
+        let node = Node::with_burst(1);
+        assert_eq!(get_of(&node, "/readyz").await.status, StatusCode::SERVICE_UNAVAILABLE);
+        node.set_readiness(Readiness::Ready);
+        let ready = get_of(&node, "/readyz").await;
+        assert_eq!((ready.status, &*ready.body), (StatusCode::OK, "ready\n"));
+        assert_eq!(ready.header("connection"), None);
+        node.set_readiness(Readiness::Stopping);
+        let stopping = get_of(&node, "/readyz").await;
+        assert_eq!(stopping.status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(stopping.header("connection"), Some("close"));
+        assert_eq!(get_of(&node, "/livez").await.status, StatusCode::OK);
+    }
+
+    #[tokio::test]
+    async fn status_tells_what_was_decided_and_can_be_read_back() {
+        let node = Node::with_burst(1);
+        get_of(&node, "/v1/auth?key=alice").await;
+        get_of(&node, "/v1/auth?key=alice").await;
+        let answer = get_of(&node, "/v1/status").await;
+        let status: Status = serde_json::from_str(&answer.body).expect("a status");
+        assert_eq!(status.limits[0].name, "per-key");
+        assert_eq!((status.limits[0].allowed, status.limits[0].denied), (1, 1));
+        assert_eq!(status.store.entries, 1);
+        let http = status.doors.iter().find(|door| door.door == "http").expect("the door");
+        assert_eq!((http.frames, http.checks["allowed"], http.checks["denied"]), (2, 1, 1));
+    }
+
+    #[tokio::test]
+    async fn metrics_come_in_the_format_that_is_accepted() {
+        let node = Node::with_burst(1);
+        let answer = get_of(&node, "/metrics").await;
+        assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+        assert!(answer.body.contains("rlnode_unmatched_total 0"));
+    }
+}

@@ -1,0 +1,159 @@
+//! `GET /v1/status`: what the node is and what it has done, for people and for `rlnode status`.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use limiter::RuleCounts;
+use serde::{Deserialize, Serialize};
+
+use crate::door::{Door, Fault, Outcome};
+use crate::node::Node;
+
+const NS_PER_MS: u64 = 1_000_000;
+
+/// What the node is and what it has done since it started. Fields may be added.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// Version of the program.
+    pub version: String,
+    /// Name of the node.
+    pub node: String,
+    /// `starting`, `ready` or `stopping`.
+    pub readiness: String,
+    /// How well it knows the fleet's counts, as in a decision.
+    pub freshness: String,
+    /// Milliseconds since it started.
+    pub uptime_ms: u64,
+    /// Entries held, most entries, and bytes of the tables.
+    #[serde(flatten)]
+    pub store: StoreStatus,
+    /// Each limit and override, in the order of the file.
+    pub limits: Vec<LimitStatus>,
+    /// Each door.
+    pub doors: Vec<DoorStatus>,
+}
+
+/// The tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreStatus {
+    /// Entries held.
+    pub entries: u64,
+    /// Most entries.
+    pub entries_max: u64,
+    /// Bytes of the tables.
+    pub table_bytes: u64,
+    /// Entries at rest that made room for a new key.
+    pub evicted: u64,
+    /// Entries at rest that were dropped in time.
+    pub expired: u64,
+    /// Requests that no limit matched.
+    pub unmatched: u64,
+    /// Limits not applied, or denied, for want of an attribute.
+    pub missing_attribute: u64,
+    /// Requests answered from an overflow bucket, or by `when_full`.
+    pub full: u64,
+    /// Debits cut at the bound of a bucket's debt.
+    pub debits_clipped: u64,
+}
+
+/// What one limit or override decided.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitStatus {
+    /// `name` or `name/override`.
+    pub name: String,
+    /// Checks allowed.
+    pub allowed: u64,
+    /// Checks denied.
+    pub denied: u64,
+    /// Checks that it would have denied, were it not a shadow.
+    pub shadow_denied: u64,
+    /// Peeks.
+    pub peeks: u64,
+    /// Debits.
+    pub debits: u64,
+    /// Refunds.
+    pub refunds: u64,
+    /// Units spent.
+    pub units: u64,
+}
+
+impl LimitStatus {
+    fn new(name: &str, counts: &RuleCounts) -> Self {
+        let RuleCounts { allowed, denied, shadow_denied, peeks, debits, refunds, units } = *counts;
+        Self {
+            name: name.to_owned(),
+            allowed,
+            denied,
+            shadow_denied,
+            peeks,
+            debits,
+            refunds,
+            units,
+        }
+    }
+}
+
+/// What one door did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DoorStatus {
+    /// The word for the door.
+    pub door: String,
+    /// Its addresses and paths; none if it is closed.
+    pub addresses: Vec<String>,
+    /// Frames, or HTTP questions.
+    pub frames: u64,
+    /// Checks by outcome.
+    pub checks: BTreeMap<Cow<'static, str>, u64>,
+    /// Errors by kind, without those that did not happen.
+    pub errors: BTreeMap<Cow<'static, str>, u64>,
+    /// Open connections.
+    pub connections: u64,
+}
+
+impl Status {
+    /// The status of `node` now.
+    pub fn of(node: &Node) -> Self {
+        let limiter = node.limiter();
+        let (usage, counts) = (limiter.usage(), limiter.counts());
+        let rules = limiter.plan().rules().iter().zip(&counts.rules);
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            node: node.name().to_owned(),
+            readiness: node.readiness().as_str().to_owned(),
+            freshness: node.freshness().as_str().to_owned(),
+            uptime_ms: node.uptime_ns() / NS_PER_MS,
+            store: StoreStatus {
+                entries: usage.entries,
+                entries_max: usage.entries_max,
+                table_bytes: usage.table_bytes,
+                evicted: counts.evicted,
+                expired: counts.expired,
+                unmatched: counts.unmatched,
+                missing_attribute: counts.missing,
+                full: counts.full,
+                debits_clipped: counts.debits_clipped,
+            },
+            limits: rules.map(|(rule, counts)| LimitStatus::new(rule.name(), counts)).collect(),
+            doors: Door::ALL.map(|door| door_status(node, door)).into(),
+        }
+    }
+}
+
+fn door_status(node: &Node, door: Door) -> DoorStatus {
+    let counters = node.counters();
+    let addresses = node.addresses().iter().filter(|at| at.door == door);
+    let checks = Outcome::ALL
+        .map(|outcome| (Cow::Borrowed(outcome.as_str()), counters.checks(door, outcome)));
+    let errors = Fault::ALL
+        .map(|fault| (Cow::Borrowed(fault.as_str()), counters.faults(door, fault)))
+        .into_iter()
+        .filter(|(_, count)| *count > 0);
+    DoorStatus {
+        door: door.as_str().to_owned(),
+        addresses: addresses.map(|at| at.address.clone()).collect(),
+        frames: counters.frames(door),
+        checks: checks.into(),
+        errors: errors.collect(),
+        connections: counters.connections_open(door),
+    }
+}

@@ -1,0 +1,68 @@
+//! The doors: each serves one kind of bound socket for the node until it is told to stop.
+//!
+//! Every door is a file of one shape, `serve(socket, node, shutdown)`, and is listed here. None
+//! binds: the server does, and a test hands in a socket of its own.
+
+mod accept;
+pub mod http;
+mod patience;
+pub mod seqpacket;
+pub mod stream;
+pub mod udp;
+
+use std::sync::Arc;
+
+use tokio::net::{TcpListener, UdpSocket, UnixListener};
+
+use crate::door::Door;
+use crate::node::Node;
+use crate::shutdown::Shutdown;
+
+/// Most connections at each door. A connection that only waits costs a few KiB, so this bounds the
+/// door's memory to some tens of MiB, far above what one host's proxies open.
+pub const CONNECTIONS_MAX: usize = 4_096;
+
+/// A bound socket and the door that it is for.
+#[derive(Debug)]
+pub enum Endpoint {
+    /// Frames over UDP.
+    Udp {
+        /// The socket.
+        socket: UdpSocket,
+        /// It can be reached from beyond this host.
+        is_exposed: bool,
+    },
+    /// Frames over a unix stream.
+    Stream(UnixListener),
+    /// Frames over unix seqpacket.
+    Seqpacket(UnixListener),
+    /// HTTP over TCP.
+    Http(TcpListener),
+    /// HTTP over a unix socket.
+    HttpUnix(UnixListener),
+}
+
+impl Endpoint {
+    /// The door that its questions are counted at.
+    pub fn door(&self) -> Door {
+        match self {
+            Self::Udp { .. } => Door::Udp,
+            Self::Stream(_) => Door::Stream,
+            Self::Seqpacket(_) => Door::Seqpacket,
+            Self::Http(_) | Self::HttpUnix(_) => Door::Http,
+        }
+    }
+
+    /// Serves the socket until `shutdown` says to close and what was received is answered.
+    pub async fn serve(self, node: Arc<Node>, shutdown: Shutdown) {
+        match self {
+            Self::Udp { socket, is_exposed } => {
+                udp::serve(socket, is_exposed, node, shutdown).await;
+            }
+            Self::Stream(listener) => stream::serve(listener, node, shutdown).await,
+            Self::Seqpacket(listener) => seqpacket::serve(listener, node, shutdown).await,
+            Self::Http(listener) => http::serve(listener, node, shutdown).await,
+            Self::HttpUnix(listener) => http::serve(listener, node, shutdown).await,
+        }
+    }
+}

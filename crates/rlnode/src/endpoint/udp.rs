@@ -1,0 +1,165 @@
+//! Frames over UDP: one datagram in, at most one datagram out.
+
+use std::convert::Infallible;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::UdpSocket;
+
+use crate::door::{Door, Fault};
+use crate::node::{Caller, Node};
+use crate::shutdown::{LAST_LOOK, Phase, Shutdown};
+
+/// Datagrams answered before other tasks of the thread get their turn.
+const BURST: usize = 64;
+/// One byte more than the longest frame, so that a longer datagram shows.
+const DATAGRAM_BYTES_MAX: usize = wire::FRAME_BYTES_MAX + 1;
+/// Pause after a receive that failed for another reason than an empty socket, so that a failure
+/// that lasts does not take the thread.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(1);
+
+/// Answers datagrams until the shutdown closes and the socket is empty. Every failure to receive
+/// or send is passing: it is counted, and the next datagram is answered.
+///
+/// `is_exposed` says that the socket can be reached from beyond this host: senders can be forged,
+/// so no answer is longer than its question.
+pub async fn serve(socket: UdpSocket, is_exposed: bool, node: Arc<Node>, mut shutdown: Shutdown) {
+    let caller = Caller { door: Door::Udp, is_forgeable: is_exposed };
+    tokio::select! {
+        never = answer_all(&socket, &node, caller) => match never {},
+        () = shutdown.reached(Phase::Closing) => {}
+    }
+    // The time-out is the regular end: by then nothing had been waiting any more.
+    let _ = tokio::time::timeout(LAST_LOOK, answer_all(&socket, &node, caller)).await;
+}
+
+/// Answers datagrams for ever. Cancelling it loses none that was received.
+async fn answer_all(socket: &UdpSocket, node: &Node, caller: Caller) -> Infallible {
+    let mut datagram = vec![0; DATAGRAM_BYTES_MAX];
+    let mut answer = Vec::with_capacity(wire::FRAME_BYTES_MAX);
+    loop {
+        let received = match socket.readable().await {
+            Ok(()) => answer_burst(socket, &mut datagram, &mut answer, node, caller),
+            Err(error) => Err(error),
+        };
+        match received {
+            Ok(Left::Nothing) => {}
+            Ok(Left::Maybe) => tokio::task::yield_now().await,
+            Err(_) => {
+                node.counters().count_fault(Door::Udp, Fault::Receive);
+                tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
+            }
+        }
+    }
+}
+
+/// What the socket holds after a burst.
+enum Left {
+    Nothing,
+    Maybe,
+}
+
+/// Answers up to [`BURST`] datagrams.
+fn answer_burst(
+    socket: &UdpSocket,
+    datagram: &mut [u8],
+    answer: &mut Vec<u8>,
+    node: &Node,
+    caller: Caller,
+) -> io::Result<Left> {
+    for _ in 0..BURST {
+        let (length, sender) = match socket.try_recv_from(datagram) {
+            Ok(received) => received,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Left::Nothing),
+            Err(error) => return Err(error),
+        };
+        answer.clear();
+        let frame = datagram.get(..length).unwrap_or_default();
+        // What was wrong is counted and, where it should be, already in `answer`.
+        let _ = node.answer_frame(node.clock().now_ns(), frame, answer, caller);
+        if !answer.is_empty() {
+            send(socket, answer, sender, node);
+        }
+    }
+    Ok(Left::Maybe)
+}
+
+/// Sends, or drops and counts: a sender that cannot be reached must not hold up the others.
+fn send(socket: &UdpSocket, answer: &[u8], to: SocketAddr, node: &Node) {
+    if socket.try_send_to(answer, to).is_err() {
+        node.counters().count_fault(Door::Udp, Fault::Send);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use limiter::Request;
+    use tokio::task::JoinHandle;
+    use wire::{RequestWriter, ServerFrame, decode_reply};
+
+    use super::*;
+    use crate::shutdown::Stop;
+
+    async fn serve_loopback() -> (UdpSocket, Arc<Node>, Stop, JoinHandle<()>) {
+        let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a port");
+        let client = UdpSocket::bind("127.0.0.1:0").await.expect("a port");
+        client.connect(socket.local_addr().expect("an address")).await.expect("a route");
+        let node = Node::with_burst(1_000);
+        let (stop, shutdown) = Stop::new();
+        let task = tokio::spawn(serve(socket, false, Arc::clone(&node), shutdown));
+        (client, node, stop, task)
+    }
+
+    fn frame(id: u64) -> Vec<u8> {
+        let mut frame = Vec::new();
+        let mut writer = RequestWriter::new(&mut frame, id);
+        writer.check(&Request::check(b"GET /", b"alice"), None).expect("room");
+        writer.finish();
+        frame
+    }
+
+    async fn id_of_next(client: &UdpSocket) -> u64 {
+        let mut datagram = vec![0; DATAGRAM_BYTES_MAX];
+        let length = client.recv(&mut datagram).await.expect("an answer");
+        match decode_reply(&datagram[..length]) {
+            Ok(ServerFrame::Reply(reply)) => reply.id,
+            other => panic!("not a reply: {other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn datagrams_that_are_no_frame_have_no_answer_and_the_next_one_has() {
+        let (client, node, _stop, _task) = serve_loopback().await;
+        for bad in [&b""[..], b"R", b"RL", b"GET / HTTP/1.1", &[0; 1_000]] {
+            client.send(bad).await.expect("room");
+        }
+        client.send(&frame(3)).await.expect("room");
+        assert_eq!(id_of_next(&client).await, 3);
+        assert_eq!(node.counters().faults(Door::Udp, Fault::Malformed), 5);
+    }
+
+    #[tokio::test]
+    async fn senders_that_are_gone_do_not_stop_the_socket() {
+        let (client, _node, _stop, _task) = serve_loopback().await;
+        let at = client.peer_addr().expect("an address");
+        for id in 0..100 {
+            let gone = UdpSocket::bind("127.0.0.1:0").await.expect("a port");
+            gone.send_to(&frame(id), at).await.expect("room");
+        }
+        client.send(&frame(7)).await.expect("room");
+        assert_eq!(id_of_next(&client).await, 7);
+    }
+
+    #[tokio::test]
+    async fn a_stop_answers_what_was_received_and_closes() {
+        let (client, _node, stop, task) = serve_loopback().await;
+        client.send(&frame(1)).await.expect("room");
+        client.send(&frame(2)).await.expect("room");
+        stop.advance(Phase::Closing);
+        assert_eq!(id_of_next(&client).await, 1);
+        assert_eq!(id_of_next(&client).await, 2);
+        task.await.expect("no panic");
+    }
+}

@@ -1,0 +1,23 @@
+//! The daemon `rlnode`: its doors, its configuration file and its commands, around the limiter.
+//!
+//! It is a library so that tests and fuzz targets can reach the parts; the binary is `main.rs`.
+//! Decisions are made by the crate `limiter`, bytes are read and written by the crate `wire`.
+
+pub mod bind;
+pub mod cli;
+pub mod clock;
+pub mod command;
+pub mod config;
+pub mod counters;
+pub mod door;
+pub mod endpoint;
+pub mod environment;
+pub mod exit;
+pub mod histogram;
+pub mod holder;
+pub mod log;
+pub mod metrics;
+pub mod node;
+pub mod server;
+pub mod shutdown;
+pub mod socket_file;

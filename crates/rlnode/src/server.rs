@@ -1,0 +1,212 @@
+//! The running node: every door served, the tables swept, the clock kept, and an orderly stop.
+
+use std::fmt;
+use std::io;
+use std::num::NonZero;
+use std::sync::Arc;
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use limiter::{Limiter, StoreConfig};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::{JoinError, JoinSet};
+
+use crate::bind::{BindError, Bound};
+use crate::clock;
+use crate::config::Config;
+use crate::door::DoorAddress;
+use crate::node::{Node, Readiness};
+use crate::shutdown::{DRAIN, FINISH, Phase, Shutdown, Stop};
+
+/// How often a part of the tables is swept.
+const SWEEP_EVERY: Duration = Duration::from_millis(20);
+/// Sweeps that visit the whole of the tables: entries at rest are gone ten seconds later, and each
+/// sweep is short enough not to hold up a check.
+const SWEEPS_PER_ROUND: usize = 500;
+/// What the doors get beyond the time of their connections, to end themselves.
+const MARGIN: Duration = Duration::from_millis(500);
+/// Open files that the process asks for: every door's connections and some to spare.
+const OPEN_FILES: u64 = 16_384;
+
+/// Runs the node of `config` until it is told to stop by SIGTERM or SIGINT.
+///
+/// # Errors
+/// If it cannot start, in which case nothing is left bound, or if a door fails while it runs.
+pub async fn run(config: Config) -> Result<(), ServerError> {
+    let signals = Signals::new().map_err(ServerError::System)?;
+    raise_open_files();
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+    let workers = available_parallelism().map_or(1, NonZero::get);
+    let bound = Bound::bind(&config.listen, workers).map_err(ServerError::Bind)?;
+    let node = node_of(config, bound.addresses.clone()).map_err(ServerError::System)?;
+    serve(Arc::new(node), bound, signals).await
+}
+
+/// Why the node does not run.
+#[derive(Debug)]
+pub enum ServerError {
+    /// It cannot listen.
+    Bind(BindError),
+    /// The system refuses something that every process needs.
+    System(io::Error),
+    /// A door failed; the node stopped.
+    Door,
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bind(error) => error.fmt(f),
+            Self::System(error) => write!(f, "the system refused to start the node: {error}"),
+            Self::Door => write!(f, "a door failed; the log says why"),
+        }
+    }
+}
+
+impl std::error::Error for ServerError {}
+
+fn node_of(config: Config, addresses: Vec<DoorAddress>) -> io::Result<Node> {
+    let mut secret = [0; 16];
+    rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty())?;
+    let store = StoreConfig {
+        memory_bytes: config.memory.max_bytes,
+        entries_max: config.memory.max_entries,
+        when_full: config.memory.when_full,
+        secret,
+    };
+    let limiter = Limiter::new(config.plan, store);
+    Ok(Node::new(config.node, addresses, limiter, config.show_keys))
+}
+
+async fn serve(node: Arc<Node>, bound: Bound, mut signals: Signals) -> Result<(), ServerError> {
+    let Bound { endpoints, socket_files, .. } = bound;
+    let (stop, shutdown) = Stop::new();
+    let mut keepers = JoinSet::new();
+    keepers.spawn(keep_clock(Arc::clone(&node), shutdown.clone()));
+    keepers.spawn(sweep(Arc::clone(&node), shutdown.clone()));
+    let mut doors = JoinSet::new();
+    for endpoint in endpoints {
+        doors.spawn(endpoint.serve(Arc::clone(&node), shutdown.clone()));
+    }
+    for at in node.addresses() {
+        tracing::info!(door = at.door.as_str(), address = at.address, "listening");
+    }
+    node.set_readiness(Readiness::Ready);
+    tracing::info!(
+        node = node.name(),
+        limits = node.limiter().plan().rules().len(),
+        version = env!("CARGO_PKG_VERSION"),
+        "ready"
+    );
+
+    let mut result = Ok(());
+    tokio::select! {
+        name = signals.next() => tracing::info!(signal = name, "stopping"),
+        Some(ended) = doors.join_next() => {
+            log_failure(ended);
+            result = Err(ServerError::Door);
+        }
+    }
+    node.set_readiness(Readiness::Stopping);
+    tokio::select! {
+        () = wind_down(&stop, &mut doors, &mut keepers) => tracing::info!("stopped"),
+        name = signals.next() => tracing::warn!(signal = name, "stopped at once"),
+    }
+    drop(socket_files);
+    doors.shutdown().await;
+    keepers.shutdown().await;
+    result
+}
+
+/// Drains, closes, and waits for every task, each for a bounded time.
+async fn wind_down(stop: &Stop, doors: &mut JoinSet<()>, keepers: &mut JoinSet<()>) {
+    stop.advance(Phase::Draining);
+    tokio::time::sleep(DRAIN).await;
+    stop.advance(Phase::Closing);
+    let finish = async {
+        while let Some(ended) = doors.join_next().await {
+            if ended.is_err() {
+                log_failure(ended);
+            }
+        }
+        while keepers.join_next().await.is_some() {}
+    };
+    if tokio::time::timeout(FINISH + MARGIN, finish).await.is_err() {
+        tracing::warn!("doors cut at stop");
+    }
+}
+
+fn log_failure(ended: Result<(), JoinError>) {
+    match ended {
+        Ok(()) => tracing::error!("a door closed by itself"),
+        Err(error) => tracing::error!(%error, "a door failed"),
+    }
+}
+
+/// Takes over steps of the wall clock.
+async fn keep_clock(node: Arc<Node>, mut shutdown: Shutdown) {
+    let mut ticks = tokio::time::interval(clock::REFRESH);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => node.clock().refresh(),
+            () = shutdown.reached(Phase::Closing) => return,
+        }
+    }
+}
+
+/// Drops entries at rest, a part of the tables at a time.
+async fn sweep(node: Arc<Node>, mut shutdown: Shutdown) {
+    let mut ticks = tokio::time::interval(SWEEP_EVERY);
+    // After a stall the sweep is late; catching up would only hold up checks.
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {
+                let limiter = node.limiter();
+                let buckets = limiter.sweep_round().div_ceil(SWEEPS_PER_ROUND);
+                limiter.sweep(node.clock().now_ns(), buckets);
+            }
+            () = shutdown.reached(Phase::Closing) => return,
+        }
+    }
+}
+
+/// Raises the soft limit of open files to what the hard one allows, [`OPEN_FILES`] at most.
+fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.map_or(OPEN_FILES, |maximum| maximum.min(OPEN_FILES));
+    let is_enough = limit.current.is_none_or(|current| current >= wanted);
+    if is_enough {
+        return;
+    }
+    let raised = Rlimit { current: Some(wanted), maximum: limit.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, wanted, "the limit of open files could not be raised");
+    }
+}
+
+/// The signals that stop the node.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Waits for the next one and names it.
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
