@@ -15,11 +15,14 @@ use crate::bind::{BindError, Bound};
 use crate::clock;
 use crate::config::Config;
 use crate::door::DoorAddress;
+use crate::log::Throttle;
 use crate::node::{Node, Readiness};
 use crate::shutdown::{DRAIN, FINISH, Phase, Shutdown, Stop};
 
 /// How often a part of the tables is swept.
 const SWEEP_EVERY: Duration = Duration::from_millis(20);
+/// How often the node looks whether its tables are full.
+const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// Sweeps that visit the whole of the tables: entries at rest are gone ten seconds later, and each
 /// sweep is short enough not to hold up a check.
 const SWEEPS_PER_ROUND: usize = 500;
@@ -86,6 +89,7 @@ async fn serve(node: Arc<Node>, bound: Bound, mut signals: Signals) -> Result<()
     let mut keepers = JoinSet::new();
     keepers.spawn(keep_clock(Arc::clone(&node), shutdown.clone()));
     keepers.spawn(sweep(Arc::clone(&node), shutdown.clone()));
+    keepers.spawn(warn_when_full(Arc::clone(&node), shutdown.clone()));
     let mut doors = JoinSet::new();
     for endpoint in endpoints {
         doors.spawn(endpoint.serve(Arc::clone(&node), shutdown.clone()));
@@ -152,6 +156,29 @@ async fn keep_clock(node: Arc<Node>, mut shutdown: Shutdown) {
         tokio::select! {
             _ = ticks.tick() => node.clock().refresh(),
             () = shutdown.reached(Phase::Closing) => return,
+        }
+    }
+}
+
+/// Says once a minute that new keys find no room in the tables, if they do.
+async fn warn_when_full(node: Arc<Node>, mut shutdown: Shutdown) {
+    let throttle = Throttle::default();
+    let mut told = 0;
+    let mut ticks = tokio::time::interval(WATCH_EVERY);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = shutdown.reached(Phase::Closing) => return,
+        }
+        let full = node.limiter().counts().full;
+        if full > told && throttle.pass(node.clock().now_ns()).is_some() {
+            tracing::warn!(
+                checks = full - told,
+                entries_max = node.limiter().usage().entries_max,
+                "the memory is full of keys in use: new keys are answered by `when_full`; raise \
+                 `max` in [memory]"
+            );
+            told = full;
         }
     }
 }
