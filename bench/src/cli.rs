@@ -1,0 +1,318 @@
+//! The command line: what each option means, and between which bounds it lies.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::keys::KEYS_MAX;
+use crate::pin::{CpuList, Pins};
+use crate::server::{Door, GivenNode};
+
+/// Most checks in one frame: what the issue of figures is about, and well below a frame's bound.
+const BATCH_MAX: u64 = 64;
+/// Most connections: what a node takes without raising its limits.
+const CONNECTIONS_MAX: u64 = 1024;
+/// Most questions in flight on a connection: beyond this only queues grow.
+const WINDOW_MAX: u64 = 256;
+/// Most threads of the load generator.
+const THREADS_MAX: u64 = 64;
+/// Most checks in a second of an open loop.
+const RATE_MAX: u64 = 1_000_000_000;
+/// Most repetitions.
+const RUNS_MAX: u64 = 99;
+/// Longest duration or warm-up.
+const DURATION_MAX: Duration = Duration::from_secs(3600);
+/// Largest exponent of Zipf's law: beyond it there is one key.
+const ZIPF_MAX: f64 = 5.0;
+/// Most keys of a growth or a flood.
+const MANY_KEYS_MAX: u64 = 100_000_000;
+
+/// Load against a real rlnode, and beside redis.
+#[derive(Debug, Parser)]
+#[command(version, about, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// What to measure.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to measure.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Checks over a node's doors: checks/s, latency, CPU per check, memory per key
+    Load(Box<LoadOptions>),
+    /// The longest check while a table grows: CPU time and wall time of each
+    Growth(GrowthOptions),
+    /// A flood of new keys into a node of bounded memory: does each promise hold?
+    Flood(FloodOptions),
+}
+
+/// Options of `rlbench load`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LoadOptions {
+    /// Doors to ask through [default: all; with --addr its own]
+    #[arg(long, value_delimiter = ',', value_name = "DOOR,...")]
+    pub(crate) door: Vec<Door>,
+    /// Checks in one frame, or commands in one pipeline of redis: 1 to 64
+    #[arg(long, value_delimiter = ',', default_value = "1", value_name = "N,...",
+          value_parser = clap::value_parser!(u64).range(1..=BATCH_MAX))]
+    pub(crate) batch: Vec<u64>,
+    /// Connections: 1 to 1024
+    #[arg(long, default_value_t = 1, value_name = "N",
+          value_parser = clap::value_parser!(u64).range(1..=CONNECTIONS_MAX))]
+    pub(crate) connections: u64,
+    /// Frames in flight on each connection: 1 to 256
+    #[arg(long, default_value_t = 1, value_name = "N",
+          value_parser = clap::value_parser!(u64).range(1..=WINDOW_MAX))]
+    pub(crate) window: u64,
+    /// Threads of the load generator, which share the connections: 1 to 64
+    #[arg(long, default_value_t = 1, value_name = "N",
+          value_parser = clap::value_parser!(u64).range(1..=THREADS_MAX))]
+    pub(crate) threads: u64,
+    /// Open loop: checks in a second, in all; latency counts from when a frame was due. Left out:
+    /// closed loop, each answer asks the next frame
+    #[arg(long, value_name = "CHECKS/S",
+          value_parser = clap::value_parser!(u64).range(1..=RATE_MAX))]
+    pub(crate) rate: Option<u64>,
+    /// Distinct keys: 1 to 10000000
+    #[arg(long, default_value_t = 1_000_000, value_name = "N",
+          value_parser = clap::value_parser!(u64).range(1..=KEYS_MAX))]
+    pub(crate) keys: u64,
+    /// Choose keys by Zipf's law with this exponent, above 0 and up to 5. Left out: uniformly
+    #[arg(long, value_name = "EXPONENT", value_parser = parse_zipf)]
+    pub(crate) zipf: Option<f64>,
+    /// How long each run is measured: up to 3600s
+    #[arg(long, default_value = "5s", value_name = "TIME", value_parser = parse_some_duration)]
+    pub(crate) duration: Duration,
+    /// Load before each run that is not measured
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) warmup: Duration,
+    /// Repetitions, each of everything in turn; medians are reported: 1 to 99
+    #[arg(long, default_value_t = 5, value_name = "N",
+          value_parser = clap::value_parser!(u64).range(1..=RUNS_MAX))]
+    pub(crate) runs: u64,
+    /// CPUs of the server and of this program, such as `0:1` or `0-3:4,5` [default: anywhere;
+    /// with --floors 0:1]
+    #[arg(long, value_name = "SERVER:CLIENT")]
+    pub(crate) pin: Option<Pins>,
+    /// Ask about every key once before the first run, and report the memory that each takes
+    #[arg(long)]
+    pub(crate) preload: bool,
+    /// Every door with 1, 16 and 64 checks in a frame; implies --preload
+    #[arg(long, conflicts_with_all = ["door", "batch", "addr"])]
+    pub(crate) matrix: bool,
+    /// The same load on redis, run by run in turn, and the ratios
+    #[arg(long)]
+    pub(crate) redis: bool,
+    /// Hold the figures beside redis against the floors that the project set itself; implies --redis
+    /// and --preload
+    #[arg(long, conflicts_with_all = ["addr", "rate", "threads"])]
+    pub(crate) floors: bool,
+    /// A node that runs already: udp://HOST:PORT, unix://PATH, seqpacket://PATH, http://HOST:PORT or
+    /// http-unix://PATH. Left out: one is started
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "door")]
+    pub(crate) addr: Option<GivenNode>,
+    /// Process of that node, for its CPU and memory
+    #[arg(long, value_name = "PID", requires = "addr",
+          value_parser = clap::value_parser!(i32).range(1..))]
+    pub(crate) pid: Option<i32>,
+    /// The node's program [default: `rlnode` beside this program]
+    #[arg(long, value_name = "PATH", conflicts_with = "addr")]
+    pub(crate) rlnode: Option<PathBuf>,
+    /// The program of redis
+    #[arg(long, value_name = "PATH", default_value = "redis-server")]
+    pub(crate) redis_server: PathBuf,
+    /// Print JSON, with every run
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl LoadOptions {
+    /// Redis is measured too.
+    pub(crate) fn has_redis(&self) -> bool {
+        self.redis || self.floors
+    }
+
+    /// Every key is made before the first run.
+    pub(crate) fn has_preload(&self) -> bool {
+        self.preload || self.matrix || self.floors
+    }
+}
+
+/// Options of `rlbench growth`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct GrowthOptions {
+    /// Keys in the table before anything is measured: up to 100000000
+    #[arg(long, default_value_t = 1_000_000, value_name = "N",
+          value_parser = clap::value_parser!(u64).range(0..=MANY_KEYS_MAX))]
+    pub(crate) from: u64,
+    /// Keys in the table at the end
+    #[arg(long, default_value_t = 4_000_000, value_name = "N",
+          value_parser = clap::value_parser!(u64).range(1..=MANY_KEYS_MAX))]
+    pub(crate) to: u64,
+    /// Threads that check at the same time: 1 to 64
+    #[arg(long, default_value_t = 1, value_name = "N",
+          value_parser = clap::value_parser!(u64).range(1..=THREADS_MAX))]
+    pub(crate) threads: u64,
+    /// CPUs to run on, such as `0` or `0-3` [default: anywhere]
+    #[arg(long, value_name = "CPUS")]
+    pub(crate) pin: Option<CpuList>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Options of `rlbench flood`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct FloodOptions {
+    /// Distinct keys of the flood: up to 100000000
+    #[arg(long, default_value_t = 20_000_000, value_name = "N",
+          value_parser = clap::value_parser!(u64).range(1..=MANY_KEYS_MAX))]
+    pub(crate) keys: u64,
+    /// Memory that the node may use for its tables, in MiB
+    #[arg(long, default_value_t = 256, value_name = "MIB",
+          value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub(crate) memory_mib: u64,
+    /// Seconds after which a key of the flood is at rest: 12 to 600. A node sweeps its tables once in
+    /// ten seconds, so that entries are gone by twice this time
+    #[arg(long, default_value_t = 15, value_name = "SECONDS",
+          value_parser = clap::value_parser!(u64).range(12..=600))]
+    pub(crate) rest_s: u64,
+    /// CPUs of the node and of this program, such as `0:1` [default: anywhere]
+    #[arg(long, value_name = "SERVER:CLIENT")]
+    pub(crate) pin: Option<Pins>,
+    /// The node's program [default: `rlnode` beside this program]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) rlnode: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Reads `500ms`, `5s` or `2m`.
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let fail = || {
+        let most_s = DURATION_MAX.as_secs();
+        format!("`{text}` is no time up to {most_s}s; write a whole number and ms, s or m")
+    };
+    let unit_at = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(fail)?;
+    let (digits, unit) = text.split_at(unit_at);
+    let count: u32 = digits.parse().map_err(|_| fail())?;
+    let unit = match unit {
+        "ms" => Duration::from_millis(1),
+        "s" => Duration::from_secs(1),
+        "m" => Duration::from_secs(60),
+        _ => return Err(fail()),
+    };
+    unit.checked_mul(count).filter(|duration| *duration <= DURATION_MAX).ok_or_else(fail)
+}
+
+/// Reads a time that is not zero: nothing can be measured in none.
+fn parse_some_duration(text: &str) -> Result<Duration, String> {
+    let duration = parse_duration(text)?;
+    if duration.is_zero() {
+        Err(format!("`{text}` is no time; write 1ms or more"))
+    } else {
+        Ok(duration)
+    }
+}
+
+fn parse_zipf(text: &str) -> Result<f64, String> {
+    let exponent = text.parse::<f64>().ok().filter(|&e| e > 0.0 && e <= ZIPF_MAX);
+    exponent.ok_or_else(|| format!("`{text}` is no exponent above 0 and up to {ZIPF_MAX}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn load(arguments: &str) -> Result<LoadOptions, String> {
+        let words = ["rlbench", "load"].into_iter().chain(arguments.split_whitespace());
+        match Cli::try_parse_from(words).map_err(|error| error.to_string())?.command {
+            Command::Load(options) => Ok(*options),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn what_is_left_out_has_its_default() {
+        let options = load("").unwrap();
+        assert_eq!(options.keys, 1_000_000);
+        assert_eq!((options.connections, options.window, options.threads), (1, 1, 1));
+        assert_eq!(options.batch, [1]);
+        assert_eq!(options.duration, Duration::from_secs(5));
+        assert!(!options.has_redis() && !options.has_preload());
+    }
+
+    #[test]
+    fn numbers_are_taken_up_to_their_bounds_and_no_further() {
+        for (option, least, most) in [
+            ("--batch", 1, BATCH_MAX),
+            ("--connections", 1, CONNECTIONS_MAX),
+            ("--window", 1, WINDOW_MAX),
+            ("--threads", 1, THREADS_MAX),
+            ("--rate", 1, RATE_MAX),
+            ("--keys", 1, KEYS_MAX),
+            ("--runs", 1, RUNS_MAX),
+        ] {
+            assert!(load(&format!("{option} {least}")).is_ok(), "{option}");
+            assert!(load(&format!("{option} {most}")).is_ok(), "{option}");
+            assert!(load(&format!("{option} {}", least - 1)).is_err(), "{option}");
+            assert!(load(&format!("{option} {}", most + 1)).is_err(), "{option}");
+        }
+    }
+
+    #[test]
+    fn lists_are_separated_by_commas() {
+        let options = load("--door udp,http-unix --batch 1,16,64").unwrap();
+        assert_eq!(options.door, [Door::Udp, Door::HttpUnix]);
+        assert_eq!(options.batch, [1, 16, 64]);
+        assert!(load("--batch 1,65").is_err());
+        assert!(load("--door tcp").is_err());
+    }
+
+    #[test]
+    fn times_are_whole_numbers_with_a_unit() {
+        assert_eq!(parse_duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse_duration("3600s"), Ok(DURATION_MAX));
+        assert_eq!(parse_duration("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(parse_duration("0s"), Ok(Duration::ZERO));
+        assert!(parse_some_duration("0s").unwrap_err().contains("`0s`"));
+        for text in ["", "5", "s", "1.5s", "5 s", "-1s", "3601s", "61m", "99999999999s"] {
+            let error = parse_duration(text).unwrap_err();
+            assert!(error.contains(&format!("`{text}`")), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_exponent_lies_above_zero_and_within_bounds() {
+        assert_eq!(parse_zipf("0.99"), Ok(0.99));
+        assert_eq!(parse_zipf("5"), Ok(5.0));
+        for text in ["0", "-1", "5.1", "nan", "inf", "x"] {
+            assert!(parse_zipf(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn options_that_exclude_each_other_are_refused_together() {
+        for arguments in [
+            "--matrix --door udp",
+            "--matrix --addr udp://127.0.0.1:1",
+            "--floors --rate 10",
+            "--addr udp://127.0.0.1:1 --rlnode x",
+            "--pid 1",
+        ] {
+            assert!(load(arguments).is_err(), "{arguments}");
+        }
+        let floors = load("--floors").unwrap();
+        assert!(floors.has_redis() && floors.has_preload());
+    }
+}

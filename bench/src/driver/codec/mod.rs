@@ -1,0 +1,98 @@
+//! How checks and their answers are written on each door: a codec turns keys into the bytes of one
+//! question and bytes back into the count of its answers. It sends nothing and reads no clock.
+
+mod frame;
+mod http;
+mod redis;
+pub(crate) mod resp;
+
+use std::fmt;
+
+pub(crate) use redis::Bucket;
+
+use crate::keys::Keys;
+
+/// The endpoint that every check names.
+pub(crate) const ENDPOINT: &str = "GET /";
+
+/// One way to ask.
+#[derive(Clone, Debug)]
+pub(crate) enum Codec {
+    /// The frame of rlnode. `is_padded`: requests are as long as their reply, which a node beyond
+    /// loopback asks of UDP.
+    Frame {
+        /// Whether requests are padded.
+        is_padded: bool,
+    },
+    /// `POST /v1/check` of rlnode.
+    Http,
+    /// A token bucket in redis, one `EVALSHA` for each check, pipelined.
+    Redis(Bucket),
+}
+
+/// The answer to one question, which asked some checks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Answered {
+    /// Bytes that it took.
+    pub(crate) bytes: usize,
+    /// The id of the question; none where answers come in the order of the questions.
+    pub(crate) id: Option<u64>,
+    /// Checks allowed.
+    pub(crate) allowed: u64,
+    /// Checks denied.
+    pub(crate) denied: u64,
+    /// Checks answered with an error.
+    pub(crate) failed: u64,
+}
+
+/// Bytes that are no answer. The connection cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CodecError {
+    /// Not a frame of rlnode.
+    Frame(wire::FrameError),
+    /// Not an HTTP response as rlnode gives it; what is wrong with it.
+    Http(&'static str),
+    /// Not a reply of redis; what is wrong with it.
+    Resp(&'static str),
+}
+
+impl fmt::Display for CodecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Frame(error) => write!(f, "no frame came back: {error}"),
+            Self::Http(what) => write!(f, "no HTTP response as expected came back: {what}"),
+            Self::Resp(what) => write!(f, "no redis reply as expected came back: {what}"),
+        }
+    }
+}
+
+impl Codec {
+    /// Appends a question of `checks` checks, of the next keys, at `now_ms`.
+    pub(crate) fn ask(
+        &self,
+        out: &mut Vec<u8>,
+        id: u64,
+        keys: &mut Keys,
+        checks: usize,
+        now_ms: u64,
+    ) {
+        match self {
+            Self::Frame { is_padded } => frame::ask(out, id, keys, checks, *is_padded),
+            Self::Http => http::ask(out, keys, checks),
+            Self::Redis(bucket) => bucket.ask(out, keys, checks, now_ms),
+        }
+    }
+
+    /// Reads the answer to a question of `checks` checks from the front of `bytes`; none if it is not
+    /// complete.
+    ///
+    /// # Errors
+    /// If it is no answer.
+    pub(crate) fn read(&self, bytes: &[u8], checks: usize) -> Result<Option<Answered>, CodecError> {
+        match self {
+            Self::Frame { .. } => frame::read(bytes, checks).map_err(CodecError::Frame),
+            Self::Http => http::read(bytes, checks).map_err(CodecError::Http),
+            Self::Redis(_) => redis::read(bytes, checks).map_err(CodecError::Resp),
+        }
+    }
+}

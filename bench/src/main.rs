@@ -1,0 +1,66 @@
+//! `rlbench`: load against a real node, and against the limiter's table. It measures and decides
+//! nothing; what it finds is printed with the way it was found.
+#![expect(clippy::float_arithmetic, reason = "figures for people; none decides a request")]
+
+mod cli;
+mod clock;
+mod driver;
+mod failure;
+mod flood;
+mod growth;
+mod keys;
+mod load;
+mod pin;
+mod process;
+mod procfs;
+mod report;
+mod server;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+use failure::Failure;
+
+/// What a command came to: text for standard output, and whether every claim in it holds.
+struct Outcome {
+    text: String,
+    holds: bool,
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(Outcome { text, holds }) => {
+            // A reader that closed the pipe has what it wanted.
+            let _ = writeln!(io::stdout().lock(), "{}", text.trim_end());
+            if holds { ExitCode::SUCCESS } else { ExitCode::from(1) }
+        }
+        Err(failure) => {
+            let _ = writeln!(io::stderr().lock(), "rlbench: {failure}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(command: Command) -> Result<Outcome, Failure> {
+    match command {
+        Command::Load(options) => {
+            let is_json = options.json;
+            let report = load::run(&options)?;
+            let text = if is_json { report.to_json()? } else { report.to_string() };
+            Ok(Outcome { text, holds: true })
+        }
+        Command::Growth(options) => {
+            let growth = growth::run(&options)?;
+            let text = if options.json { growth.to_json()? } else { growth.to_string() };
+            Ok(Outcome { text, holds: growth.holds() })
+        }
+        Command::Flood(options) => {
+            let flood = flood::run(&options)?;
+            let text = if options.json { flood.to_json()? } else { flood.to_string() };
+            Ok(Outcome { text, holds: flood.holds() })
+        }
+    }
+}

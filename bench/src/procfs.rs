@@ -1,0 +1,131 @@
+//! What the kernel tells about a process: CPU time used, memory held. And about the machine.
+
+use std::fs;
+
+use rustix::process::Pid;
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+const BYTES_PER_KIB: u64 = 1024;
+
+/// CPU time that all threads of `pid` have used, in nanoseconds. A thread that ended takes its time
+/// with it, so that only deltas over a time in which none ends mean anything.
+///
+/// # Errors
+/// If the process is gone, or the kernel keeps no `schedstat`.
+pub(crate) fn cpu_ns(pid: Pid) -> Result<u64, Failure> {
+    let tasks = format!("/proc/{pid}/task");
+    let listing = fs::read_dir(&tasks).map_err(|error| Failure::because(&tasks, error))?;
+    let mut total_ns = 0_u64;
+    for entry in listing {
+        let path = entry.map_err(|error| Failure::because(&tasks, error))?.path().join("schedstat");
+        // A thread may end between the listing and the reading.
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        let ns = parse_schedstat(&text).ok_or_else(|| {
+            Failure::new(format!("`{}` is not as expected: `{text}`", path.display()))
+        })?;
+        total_ns = total_ns.saturating_add(ns);
+    }
+    if total_ns == 0 {
+        return Err(Failure::new(format!("{tasks}/*/schedstat tells nothing; enable SCHED_INFO")));
+    }
+    Ok(total_ns)
+}
+
+/// Physical memory that `pid` holds, in bytes.
+///
+/// # Errors
+/// If the process is gone.
+pub(crate) fn rss_bytes(pid: Pid) -> Result<u64, Failure> {
+    let path = format!("/proc/{pid}/status");
+    let text = fs::read_to_string(&path).map_err(|error| Failure::because(&path, error))?;
+    parse_rss(&text).ok_or_else(|| Failure::new(format!("`{path}` has no VmRSS: it has ended")))
+}
+
+/// The machine that figures were taken on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Machine {
+    /// Name of the processor.
+    pub(crate) processor: String,
+    /// CPUs of the machine.
+    pub(crate) cpus: usize,
+    /// Release of the kernel.
+    pub(crate) kernel: String,
+}
+
+impl Machine {
+    /// This machine. What it does not tell is called unknown.
+    pub(crate) fn this() -> Self {
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        Self::parse(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default(), &kernel)
+    }
+
+    fn parse(cpuinfo: &str, kernel: &str) -> Self {
+        let unknown = |text: &str| match text.trim() {
+            "" => "unknown".to_owned(),
+            known => known.to_owned(),
+        };
+        let values = |name: &'static str| {
+            cpuinfo.lines().filter_map(move |line| {
+                let (key, value) = line.split_once(':')?;
+                (key.trim() == name).then_some(value)
+            })
+        };
+        Self {
+            processor: unknown(values("model name").next().unwrap_or_default()),
+            cpus: values("processor").count(),
+            kernel: unknown(kernel),
+        }
+    }
+}
+
+/// The first number of a `schedstat`: nanoseconds on a CPU.
+fn parse_schedstat(text: &str) -> Option<u64> {
+    text.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// `VmRSS` of a `status`, in bytes.
+fn parse_rss(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
+    kib.checked_mul(BYTES_PER_KIB)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_is_the_first_number_of_a_schedstat() {
+        assert_eq!(parse_schedstat("1234567 89 10\n"), Some(1_234_567));
+        assert_eq!(parse_schedstat("\n"), None);
+        assert_eq!(parse_schedstat("-1 0 0"), None);
+    }
+
+    #[test]
+    fn resident_memory_is_read_from_a_status() {
+        let status = "Name:\trlnode\nVmPeak:\t  999999 kB\nVmRSS:\t   12345 kB\nThreads:\t3\n";
+        assert_eq!(parse_rss(status), Some(12345 * 1024));
+        assert_eq!(parse_rss("Name:\tzombie\nThreads:\t1\n"), None);
+        assert_eq!(parse_rss("VmRSS:\t 12 pages\n"), None);
+    }
+
+    #[test]
+    fn a_machine_tells_its_processor_and_counts_its_cpus() {
+        let cpuinfo = "processor\t: 0\nmodel name\t: Some CPU\n\nprocessor\t: 1\n\
+                       model name\t: Some CPU\n";
+        let machine = Machine::parse(cpuinfo, "6.1.0\n");
+        assert_eq!(machine.processor, "Some CPU");
+        assert_eq!(machine.cpus, 2);
+        assert_eq!(machine.kernel, "6.1.0");
+        assert_eq!(Machine::parse("", "").processor, "unknown");
+    }
+
+    #[test]
+    fn this_process_uses_cpu_and_holds_memory() {
+        let pid = rustix::process::getpid();
+        assert!(cpu_ns(pid).unwrap() > 0);
+        assert!(rss_bytes(pid).unwrap() > 0);
+    }
+}
