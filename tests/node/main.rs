@@ -1,0 +1,23 @@
+//! The built binary as its users meet it: real processes, real sockets, real time.
+//!
+//! Each module is a promise to a kind of user. A test starts its own node in its own folder at ports
+//! that the system chooses, so that all of them can run at once.
+
+mod command_line;
+mod configuration;
+mod costs;
+mod counting;
+mod datagrams;
+mod descriptors;
+mod doors;
+mod headers;
+mod keys;
+mod memory;
+mod metering;
+mod nginx;
+mod protocol;
+mod socket_files;
+mod stop;
+mod streams;
+mod support;
+mod suspension;
