@@ -27,6 +27,13 @@ const DURATION_MAX: Duration = Duration::from_secs(3600);
 const ZIPF_MAX: f64 = 5.0;
 /// Most keys of a growth or a flood.
 const MANY_KEYS_MAX: u64 = 100_000_000;
+/// Most questions in a second of which each answer is kept, and the rate of their limit: as much as
+/// five threads of one machine ask in time.
+const ASKED_MAX: u64 = 100_000;
+/// Longest time in which each answer is kept, in seconds: 6 million answers of 32 bytes.
+const HOLD_SECONDS_MAX: u64 = 60;
+/// Largest burst that is held: a sixth of the most that is asked.
+const HELD_BURST_MAX: u64 = 1_000_000;
 
 /// Load against a real rlnode, and beside redis.
 #[derive(Debug, Parser)]
@@ -46,6 +53,8 @@ pub(crate) enum Command {
     Growth(GrowthOptions),
     /// A flood of new keys into a node of bounded memory: does each promise hold?
     Flood(FloodOptions),
+    /// One key asked over every door at once: does more pass in any window than its limit lets pass?
+    Hold(HoldOptions),
 }
 
 /// Options of `rlbench load`.
@@ -182,6 +191,36 @@ pub(crate) struct FloodOptions {
     /// CPUs of the node and of this program, such as `0:1` [default: anywhere]
     #[arg(long, value_name = "SERVER:CLIENT")]
     pub(crate) pin: Option<Pins>,
+    /// The node's program [default: `rlnode` beside this program]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) rlnode: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Options of `rlbench hold`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct HoldOptions {
+    /// Units in a second that the limit lets pass: 1 to 100000
+    #[arg(long, default_value_t = 200, value_name = "UNITS/S",
+          value_parser = clap::value_parser!(u64).range(1..=ASKED_MAX))]
+    pub(crate) rate: u64,
+    /// Units that it lets pass at once: 1 to 1000000
+    #[arg(long, default_value_t = 200, value_name = "UNITS",
+          value_parser = clap::value_parser!(u64).range(1..=HELD_BURST_MAX))]
+    pub(crate) burst: u64,
+    /// How long it is asked, with a pause of 1.5 s in the middle: 3 to 60
+    #[arg(long, default_value_t = 8, value_name = "SECONDS",
+          value_parser = clap::value_parser!(u64).range(3..=HOLD_SECONDS_MAX))]
+    pub(crate) seconds: u64,
+    /// Questions in a second over all doors, whatever the answers are: 100 to 100000
+    #[arg(long, default_value_t = 1000, value_name = "CHECKS/S",
+          value_parser = clap::value_parser!(u64).range(100..=ASKED_MAX))]
+    pub(crate) asked: u64,
+    /// Draw what was seen into this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
     /// The node's program [default: `rlnode` beside this program]
     #[arg(long, value_name = "PATH")]
     pub(crate) rlnode: Option<PathBuf>,

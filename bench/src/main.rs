@@ -8,6 +8,7 @@ mod driver;
 mod failure;
 mod flood;
 mod growth;
+mod hold;
 mod keys;
 mod load;
 mod pin;
@@ -61,6 +62,11 @@ fn run(command: Command) -> Result<Outcome, Failure> {
             let flood = flood::run(&options)?;
             let text = if options.json { flood.to_json()? } else { flood.to_string() };
             Ok(Outcome { text, holds: flood.holds() })
+        }
+        Command::Hold(options) => {
+            let hold = hold::run(&options)?;
+            let text = if options.json { hold.to_json()? } else { hold.to_string() };
+            Ok(Outcome { text, holds: hold.holds() })
         }
     }
 }

@@ -11,7 +11,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use super::codec::{Answered, Codec};
 use super::socket::Address;
-use super::tally::Tally;
+use super::tally::{Answer, Tally};
 use crate::clock;
 use crate::failure::Failure;
 use crate::keys::Keys;
@@ -197,6 +197,11 @@ impl Connection {
         tally.denied += answered.denied;
         tally.failed += answered.failed;
         tally.latency.record(now_ns.saturating_sub(question.due_ns));
+        if let Some(answers) = &mut tally.answers {
+            let Answered { allowed, denied, .. } = *answered;
+            let sent_ns = question.sent_ns;
+            answers.push(Answer { sent_ns, received_ns: now_ns, allowed, denied });
+        }
         Ok(true)
     }
 

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) use connection::Endpoint;
 pub(crate) use socket::Address;
-pub(crate) use tally::{Tally, Times};
+pub(crate) use tally::{Answer, Tally, Times};
 
 use crate::clock;
 use crate::failure::Failure;
@@ -73,6 +73,7 @@ pub(crate) struct Driver {
     turn: usize,
     /// Connections that have something to receive or can send.
     ready: Vec<usize>,
+    keeps_answers: bool,
 }
 
 impl Driver {
@@ -88,7 +89,27 @@ impl Driver {
             (1, None) => None,
             _ => Some(Waiter::new(&connections)?),
         };
-        Ok(Self { shape, keys, connections, waiter, turn: 0, ready: Vec::new() })
+        Ok(Self {
+            shape,
+            keys,
+            connections,
+            waiter,
+            turn: 0,
+            ready: Vec::new(),
+            keeps_answers: false,
+        })
+    }
+
+    /// Keeps each answer from now on, which takes memory for as long as a run lasts.
+    pub(crate) fn keep_answers(&mut self) {
+        self.keeps_answers = true;
+    }
+
+    /// Asks at another rate from the next run on. A closed loop stays one.
+    pub(crate) fn set_rate(&mut self, checks_per_s: u64) {
+        if let Some(rate) = &mut self.shape.checks_per_s {
+            *rate = checks_per_s;
+        }
     }
 
     /// Asks until `until`, then waits for the answers that are missing.
@@ -98,7 +119,7 @@ impl Driver {
     pub(crate) fn run(&mut self, until: Until<'_>) -> Result<Tally, Failure> {
         let started_ns = clock::now_ns();
         let mut run = Run {
-            tally: Tally::new(),
+            tally: Tally { answers: self.keeps_answers.then(Vec::new), ..Tally::new() },
             schedule: self
                 .shape
                 .checks_per_s
@@ -325,6 +346,34 @@ mod tests {
         // All were due in the first microsecond, and the last was answered at the end.
         assert!(tally.latency.at(1.0) * 2 > tally.elapsed_ns);
         assert!(tally.lateness.at(1.0) * 2 > tally.elapsed_ns);
+    }
+
+    #[test]
+    fn answers_are_kept_on_demand_with_the_times_that_they_fell_between() {
+        let folder = Folder::new().unwrap();
+        let path = folder.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        let limiter = limiter(2);
+        let endpoint =
+            Endpoint { address: Address::Unix(path), codec: Codec::Frame { is_padded: false } };
+        let shape = Shape { connections: 1, window: 1, checks: 1, checks_per_s: Some(1) };
+        thread::scope(|scope| {
+            scope.spawn(|| serve(&listener, &limiter, usize::MAX));
+            let mut driver = Driver::open(&endpoint, shape, Keys::sequence(0, 1)).unwrap();
+            driver.set_rate(1 << 30);
+            assert_eq!(driver.shape.checks_per_s, Some(1 << 30));
+            assert_eq!(driver.run(Until::Asked(1)).unwrap().answers, None);
+            driver.keep_answers();
+            let before_ns = clock::now_ns();
+            let answers = driver.run(Until::Asked(3)).unwrap().answers.unwrap();
+            let decided: Vec<_> = answers.iter().map(|a| (a.allowed, a.denied)).collect();
+            assert_eq!(decided, [(1, 0), (0, 1), (0, 1)]);
+            let mut last_ns = before_ns;
+            for answer in answers {
+                assert!(last_ns <= answer.sent_ns && answer.sent_ns <= answer.received_ns);
+                last_ns = answer.received_ns;
+            }
+        });
     }
 
     #[test]

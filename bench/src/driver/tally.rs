@@ -1,4 +1,4 @@
-//! What a driver counted: checks by outcome, and how long each question took.
+//! What a driver counted: checks by outcome, and how long each question took; on demand each answer.
 
 use hdrhistogram::Histogram;
 
@@ -43,6 +43,19 @@ impl Times {
     }
 }
 
+/// One answer. What it tells was decided between the two times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// Just before its question was sent.
+    pub(crate) sent_ns: u64,
+    /// Just after it was received.
+    pub(crate) received_ns: u64,
+    /// Checks allowed.
+    pub(crate) allowed: u64,
+    /// Checks denied.
+    pub(crate) denied: u64,
+}
+
 /// What one stretch of load came to.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
@@ -64,6 +77,8 @@ pub(crate) struct Tally {
     pub(crate) latency: Times,
     /// How late questions were sent; open loop only.
     pub(crate) lateness: Times,
+    /// Each answer, in the order of receipt on each connection; none if they are not kept.
+    pub(crate) answers: Option<Vec<Answer>>,
 }
 
 impl Tally {
@@ -79,6 +94,7 @@ impl Tally {
             elapsed_ns: 0,
             latency: Times::new(),
             lateness: Times::new(),
+            answers: None,
         }
     }
 
@@ -98,6 +114,9 @@ impl Tally {
         self.elapsed_ns = self.elapsed_ns.max(other.elapsed_ns);
         self.latency.add(&other.latency);
         self.lateness.add(&other.lateness);
+        if let (Some(answers), Some(of_other)) = (&mut self.answers, &other.answers) {
+            answers.extend_from_slice(of_other);
+        }
     }
 }
 
@@ -142,8 +161,12 @@ mod tests {
         let mut first = Tally { allowed: 2, denied: 1, elapsed_ns: 5, ..Tally::new() };
         let mut second = Tally { allowed: 3, lost: 4, elapsed_ns: 7, ..Tally::new() };
         second.latency.record(1000);
+        let answer = |sent_ns| Answer { sent_ns, received_ns: 9, allowed: 1, denied: 0 };
+        first.answers = Some(vec![answer(1)]);
+        second.answers = Some(vec![answer(2)]);
         first.add(&second);
         assert_eq!((first.decided(), first.lost, first.elapsed_ns), (6, 4, 7));
         assert_eq!(first.latency.0.len(), 1);
+        assert_eq!(first.answers, Some(vec![answer(1), answer(2)]));
     }
 }
