@@ -262,9 +262,13 @@ fn gauge_family<'l, const N: usize>(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use limiter::Request;
 
     use super::*;
+
+    const MANUAL: &str = include_str!("../../../docs/operating.md");
 
     fn lines(node: &Arc<Node>) -> Vec<String> {
         encode(node, Format::Prometheus).lines().map(ToOwned::to_owned).collect()
@@ -341,5 +345,64 @@ mod tests {
         let node = Node::with_burst(1);
         assert!(encode(&node, Format::OpenMetrics).ends_with("# EOF\n"));
         assert!(!encode(&node, Format::Prometheus).contains("# EOF"));
+    }
+
+    /// The names in backticks at the start of the manual's rows under `heading`.
+    fn documented(heading: &str) -> BTreeSet<&'static str> {
+        let (_, rest) = MANUAL.split_once(&format!("\n{heading}\n")).expect(heading);
+        rest.lines()
+            .take_while(|line| !line.starts_with('#'))
+            .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
+            .collect()
+    }
+
+    /// The labels of a sample and their values, in quotes.
+    fn labels_of(line: &str) -> Vec<(&str, &str)> {
+        let labels = line.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
+        let labels = labels.map_or("", |(labels, _)| labels).split(',');
+        labels.filter_map(|label| label.split_once('=')).collect()
+    }
+
+    #[test]
+    fn the_manual_names_every_metric_and_no_other() {
+        let lines = lines(&Node::with_burst(1));
+        let types: Vec<(&str, &str)> =
+            lines.iter().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
+        let names: BTreeSet<&str> = types.iter().map(|(name, _)| *name).collect();
+        assert_eq!(documented("## Metrics"), names);
+        for (name, kind) in &types {
+            assert!(MANUAL.contains(&format!("| `{name}` | {kind}")), "{name} is a {kind}");
+        }
+        let words = MANUAL.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+        for word in words.filter(|word| word.starts_with("rlnode_")) {
+            let is_known = names.contains(word.strip_suffix("_bucket").unwrap_or(word));
+            assert!(is_known, "there is no metric `{word}`");
+        }
+    }
+
+    #[test]
+    fn the_manual_names_every_label_and_its_values() {
+        let faults: BTreeSet<&str> = Fault::ALL.map(Fault::as_str).into();
+        assert_eq!(documented("### Errors"), faults);
+        let lines = lines(&Node::with_burst(1));
+        for line in lines.iter().filter(|line| !line.starts_with('#')) {
+            let metric = line.split(['{', ' ']).next().unwrap_or_default();
+            for (label, value) in labels_of(line) {
+                if label == "le" {
+                    continue;
+                }
+                let row = MANUAL.lines().find(|row| {
+                    ["", "_bucket", "_sum", "_count"].iter().any(|suffix| {
+                        let name = metric.strip_suffix(suffix).unwrap_or("-");
+                        row.starts_with(&format!("| `{name}` |"))
+                    })
+                });
+                let row = row.unwrap_or_else(|| panic!("{metric} has no row"));
+                assert!(row.contains(&format!("`{label}`")), "{metric} has the label {label}");
+                let is_of_the_file = ["limit", "node", "version"].contains(&label);
+                let word = format!("`{}`", value.trim_matches('"'));
+                assert!(is_of_the_file || MANUAL.contains(&word), "{label} may be {word}");
+            }
+        }
     }
 }

@@ -84,3 +84,6 @@ async fn serve_connection(
         node.counters().count_fault(Door::Http, fault);
     }
 }
+
+#[cfg(test)]
+mod tests;
