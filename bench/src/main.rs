@@ -25,6 +25,10 @@ use clap::Parser;
 use cli::{Cli, Command};
 use failure::Failure;
 
+/// The node's own, so that `growth` measures the limiter as it is there.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// What a command came to: text for standard output, and whether every claim in it holds.
 struct Outcome {
     text: String,

@@ -62,6 +62,11 @@ impl<'p> Hit<'p> {
         }
     }
 
+    /// Whether a cost that is charged here goes anywhere.
+    pub(crate) fn takes_units(&self) -> bool {
+        !matches!(self.state, State::Deny | State::Full)
+    }
+
     /// Notes where the bucket was found, and what it lacks at `now_ns` when it is full at tick
     /// `full_at`, or full already.
     pub(crate) fn sit(&mut self, place: Place, full_at: Option<u64>, now_ns: u64) {

@@ -16,8 +16,8 @@ use crate::{
 /// Bounds and secret of the store.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreConfig {
-    /// Memory that the tables may take when full, in bytes. Less than a single table of eight entries
-    /// counts as that.
+    /// Memory that full tables may take, in bytes, with what the allocator adds to them. Less than a
+    /// single table of eight entries counts as that.
     pub memory_bytes: u64,
     /// Most entries; none: as many as the memory holds.
     pub entries_max: Option<u64>,
@@ -235,7 +235,7 @@ impl Limiter {
             Op::Check if refused => return,
             Op::Check => Outcome::Allowed,
         };
-        let spends = matches!(outcome, Outcome::Allowed | Outcome::Debit);
+        let spends = matches!(outcome, Outcome::Allowed | Outcome::Debit) && hit.takes_units();
         let units = if spends { hit.cost } else { 0 };
         self.counters.add(hit.hash().unwrap_or(0), hit.slot, outcome, units);
     }

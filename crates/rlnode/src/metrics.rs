@@ -182,7 +182,7 @@ fn encode_doors(encoder: &mut DescriptorEncoder<'_>, node: &Node) -> Encoded {
     )?;
     let mut family = encoder.encode_descriptor(
         "rlnode_frame_duration_seconds",
-        "Time from receipt to written answer, of one frame in 16, by door",
+        "Time from receipt until the answer is composed, of one frame in 16, by door",
         None,
         MetricType::Histogram,
     )?;

@@ -15,12 +15,15 @@ use crate::bind::{BindError, Bound};
 use crate::clock;
 use crate::config::Config;
 use crate::door::DoorAddress;
+use crate::endpoint::CONNECTIONS_MAX;
 use crate::log::Throttle;
 use crate::node::{Node, Readiness};
 use crate::shutdown::{DRAIN, FINISH, Phase, Shutdown, Stop};
 
 /// How often a part of the tables is swept.
 const SWEEP_EVERY: Duration = Duration::from_millis(20);
+/// Buckets swept before the doors of the same thread get their turn: some ten microseconds.
+const SWEEP_STEP: usize = 8 * 1024;
 /// How often the node looks whether its tables are full.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// Sweeps that visit the whole of the tables: entries at rest are gone ten seconds later, and each
@@ -28,8 +31,9 @@ const WATCH_EVERY: Duration = Duration::from_secs(1);
 const SWEEPS_PER_ROUND: usize = 500;
 /// What the doors get beyond the time of their connections, to end themselves.
 const MARGIN: Duration = Duration::from_millis(500);
-/// Open files that the process asks for: every door's connections and some to spare.
-const OPEN_FILES: u64 = 16_384;
+/// Open files that the process asks for: the connections of four listening sockets (stream,
+/// seqpacket, HTTP on TCP and unix) and a thousand to spare.
+const OPEN_FILES: u64 = 4 * CONNECTIONS_MAX as u64 + 1_024;
 
 /// Runs the node of `config` until it is told to stop by SIGTERM or SIGINT.
 ///
@@ -192,8 +196,13 @@ async fn sweep(node: Arc<Node>, mut shutdown: Shutdown) {
         tokio::select! {
             _ = ticks.tick() => {
                 let limiter = node.limiter();
-                let buckets = limiter.sweep_round().div_ceil(SWEEPS_PER_ROUND);
-                limiter.sweep(node.clock().now_ns(), buckets);
+                let mut left = limiter.sweep_round().div_ceil(SWEEPS_PER_ROUND);
+                while left > 0 {
+                    let buckets = left.min(SWEEP_STEP);
+                    limiter.sweep(node.clock().now_ns(), buckets);
+                    left -= buckets;
+                    tokio::task::yield_now().await;
+                }
             }
             () = shutdown.reached(Phase::Closing) => return,
         }
@@ -215,10 +224,11 @@ fn raise_open_files() {
     }
 }
 
-/// The signals that stop the node.
+/// The signals that the node takes.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hang_up: Signal,
 }
 
 impl Signals {
@@ -226,14 +236,21 @@ impl Signals {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
         })
     }
 
-    /// Waits for the next one and names it.
+    /// Waits for the next one that stops the node and names it.
     async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return "SIGTERM",
+                _ = self.interrupt.recv() => return "SIGINT",
+                _ = self.hang_up.recv() => tracing::warn!(
+                    "SIGHUP does nothing: this release reads its file only at the start; restart \
+                     the node to put changes in force"
+                ),
+            }
         }
     }
 }

@@ -290,4 +290,8 @@ fn deny_and_unlimited_are_said_in_words() {
     let vip = check(&limiter, START, "vip");
     assert_eq!((vip.limit_name, vip.limit, vip.remaining), ("l/key=vip", None, None));
     assert_eq!(limiter.usage().entries, 0);
+    // What is debited where nothing passes goes nowhere.
+    assert!(ask(&limiter, START, &Request::check(b"", b"bad").with_op(Op::Debit)).allowed);
+    let bad = limiter.counts().rules[1];
+    assert_eq!((bad.debits, bad.units), (1, 0));
 }

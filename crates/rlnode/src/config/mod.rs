@@ -42,9 +42,7 @@ pub const FILE_BYTES_MAX: usize = 4 << 20;
 pub fn load(file: &Path, node: &Node) -> Result<Config, ConfigErrors> {
     let bytes = read_bounded(file).map_err(|error| {
         let why = match error.kind() {
-            io::ErrorKind::NotFound => {
-                "there is no such file; write one, or name another".into()
-            }
+            io::ErrorKind::NotFound => "there is no such file; write one, or name another".into(),
             io::ErrorKind::PermissionDenied => {
                 "the file may not be read by the user that runs rlnode; change its permissions"
                     .into()

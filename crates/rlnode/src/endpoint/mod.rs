@@ -18,8 +18,8 @@ use crate::door::Door;
 use crate::node::Node;
 use crate::shutdown::Shutdown;
 
-/// Most connections at each door. A connection that only waits costs a few KiB, so this bounds the
-/// door's memory to some tens of MiB, far above what one host's proxies open.
+/// Most connections of each listening socket. One that only waits costs a few KiB, so this bounds
+/// their memory to some tens of MiB, far above what one host's proxies open.
 pub const CONNECTIONS_MAX: usize = 4_096;
 
 /// A bound socket and the door that it is for.

@@ -9,6 +9,7 @@ mod problem;
 pub mod question;
 mod routes;
 pub mod status;
+mod write_limit;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,12 +25,14 @@ use super::accept::{Listener, serve_connections};
 use crate::door::{Door, Fault};
 use crate::node::Node;
 use crate::shutdown::{LAST_LOOK, Phase, Shutdown};
+use write_limit::WriteLimit;
 
 /// A request's header must be complete this long after the connection opened or the last answer
 /// was sent; so it is also how long a connection may be idle.
 const HEADER_TIME: Duration = Duration::from_secs(30);
 /// Room for a request's line and headers: 16 attributes and a key as long as they may be, and what
-/// a gateway adds. Longer ones are answered with 431.
+/// a gateway adds. It is where hyper stops making room; what exceeds that after its last read is
+/// answered with 431.
 const HEADER_BYTES_MAX: usize = 64 * 1024;
 
 /// Serves every connection until the shutdown closes and what was received is answered.
@@ -55,7 +58,7 @@ async fn serve_connection(
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIME)
         .max_buf_size(HEADER_BYTES_MAX)
-        .serve_connection(TokioIo::new(io), service);
+        .serve_connection(TokioIo::new(WriteLimit::new(io)), service);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
@@ -71,7 +74,7 @@ async fn serve_connection(
         }
     };
     if let Err(error) = ended {
-        let fault = if error.is_timeout() {
+        let fault = if error.is_timeout() || is_stalled(&error) {
             Fault::Timeout
         } else if error.is_parse_too_large() {
             Fault::TooLarge
@@ -83,6 +86,14 @@ async fn serve_connection(
         };
         node.counters().count_fault(Door::Http, fault);
     }
+}
+
+/// Whether the client took nothing for too long.
+fn is_stalled(error: &hyper::Error) -> bool {
+    let source = std::error::Error::source(error);
+    source
+        .and_then(|source| source.downcast_ref::<std::io::Error>())
+        .is_some_and(|error| error.kind() == std::io::ErrorKind::TimedOut)
 }
 
 #[cfg(test)]
