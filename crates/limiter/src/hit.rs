@@ -105,8 +105,16 @@ impl<'p> Hit<'p> {
                 verdict.reset_after = bucket.wait(seat.missing);
                 verdict.window = bucket.window();
             }
-            State::Deny => (verdict.limit, verdict.remaining) = (Some(0), Some(0)),
-            State::Unlimited | State::Uncounted | State::Full => {}
+            State::Unlimited => {}
+            State::Deny | State::Full => {
+                verdict.limit = Some(self.rule.allowance.burst());
+                verdict.remaining = Some(0);
+                verdict.reset_after = Wait::NEVER;
+            }
+            State::Uncounted => {
+                verdict.limit = Some(self.rule.allowance.burst());
+                verdict.remaining = verdict.limit;
+            }
         }
         verdict
     }

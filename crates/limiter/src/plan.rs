@@ -10,7 +10,7 @@ use crate::template::KeyTemplate;
 use crate::{
     ATTRIBUTE_NAME_BYTES_MAX, ATTRIBUTE_VALUE_BYTES_MAX, ATTRIBUTES_MAX, KEY_BYTES_MAX, Limit,
     Missing, NAME_BYTES_MAX, Override, Quota, RULES_MAX, Request, Selector, UNIT_BYTES_MAX,
-    Unmatched,
+    Unmatched, ip,
 };
 
 /// Most overrides of one limit: two that are equally specific are compared pair by pair.
@@ -125,6 +125,16 @@ pub(crate) enum Allowance {
     Deny,
     Unlimited,
     TokenBucket(TokenBucket),
+}
+
+impl Allowance {
+    /// Capacity, in units, of what denies or counts; nothing where nothing passes.
+    pub(crate) fn burst(&self) -> u64 {
+        match self {
+            Self::TokenBucket(bucket) => bucket.burst(),
+            Self::Deny | Self::Unlimited => 0,
+        }
+    }
 }
 
 impl Rule {
@@ -384,6 +394,13 @@ fn attributes(selector: &Selector) -> Result<Vec<(String, Vec<u8>)>, String> {
             return Err(format!(
                 "the value of the attribute `{name}` is longer than {ATTRIBUTE_VALUE_BYTES_MAX} bytes"
             ));
+        }
+        if name == ip::ATTRIBUTE {
+            return Err(
+                "an address is matched in every spelling only as a key: list it as `keys` \
+                        of a limit whose key is `{ip}`"
+                    .into(),
+            );
         }
         if !seen.insert(name) {
             return Err(format!("the attribute `{name}` is named twice"));

@@ -17,7 +17,7 @@ const BYTES_MAX: usize = 8
     + TEXT_BYTES_MAX
     + KEY_BYTES_MAX
     + ENDPOINT_BYTES_MAX
-    + ATTRIBUTES_MAX * ATTRIBUTE_VALUE_BYTES_MAX;
+    + ATTRIBUTES_MAX * (1 + ATTRIBUTE_VALUE_BYTES_MAX);
 
 /// What is hashed to the identity of a bucket. On the stack, so that no key allocates.
 pub(crate) type KeyBytes = ArrayVec<u8, BYTES_MAX>;
@@ -50,6 +50,10 @@ pub(crate) struct MissingAttribute;
 
 /// One part's value: as sent, or an address in its normal form.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it lives on the stack for one look-up, where a box would allocate"
+)]
 pub(crate) enum Value<'a> {
     Bytes(&'a [u8]),
     Address(ip::Normalised),
@@ -156,10 +160,11 @@ impl KeyTemplate {
 
     /// `value` as it is compared and hashed when it comes from `source`.
     pub(crate) fn normalise<'a>(&self, source: &Source, value: &'a [u8]) -> Value<'a> {
-        let is_address = matches!(source, Source::Attribute(name) if name == ip::ATTRIBUTE);
-        match is_address.then(|| ip::normalise(value, self.ipv6_prefix)).flatten() {
-            Some(address) => Value::Address(address),
-            None => Value::Bytes(value),
+        match source {
+            Source::Attribute(name) if name == ip::ATTRIBUTE => {
+                Value::Address(ip::normalise(value, self.ipv6_prefix))
+            }
+            _ => Value::Bytes(value),
         }
     }
 
@@ -185,11 +190,19 @@ fn source(text: &str, name: &str) -> Result<Source, String> {
         "key" => Ok(Source::Key),
         "endpoint" => Ok(Source::Endpoint),
         "" => Err(format!("the key `{text}` has empty braces; name what goes there")),
-        _ if name.len() > ATTRIBUTE_NAME_BYTES_MAX || name.contains('{') => {
-            Err(format!("`{name}` in the key `{text}` cannot be the name of an attribute"))
+        _ if name.len() > ATTRIBUTE_NAME_BYTES_MAX || !name.bytes().all(is_of_name) => {
+            Err(format!(
+                "`{name}` in the key `{text}` cannot be the name of an attribute: it has a space or a \
+             brace, or is too long"
+            ))
         }
         _ => Ok(Source::Attribute(name.into())),
     }
+}
+
+/// Whether names in braces may have `byte`: no space, control character or brace can be meant.
+fn is_of_name(byte: u8) -> bool {
+    byte >= 0x80 || (byte.is_ascii_graphic() && !matches!(byte, b'{' | b'}'))
 }
 
 #[cfg(test)]
@@ -256,7 +269,9 @@ mod tests {
         assert!(refusal("{key").contains("without its `}`"));
         assert!(refusal("key}{key}").contains("without its `{`"));
         assert!(refusal("{}").contains("empty braces"));
-        assert!(refusal("{{key}}").contains("cannot be the name"));
+        for text in ["{{key}}", "{ key }", "{tenant\t}", "{a b}"] {
+            assert!(refusal(text).contains("cannot be the name"), "{text}");
+        }
         assert!(refusal("{key}{key}").contains("names `{key}` twice"));
         assert!(refusal(&"a".repeat(TEXT_BYTES_MAX + 1)).contains("longer"));
         let many: String = (0..PARTS_MAX + 1).map(|n| format!("{{{n}}}")).collect();
@@ -281,6 +296,6 @@ mod tests {
         assert!(bytes.len() + 8 <= BYTES_MAX);
         // And it is nearly all that was reserved: only the text of the names is not in the key.
         let names_len: usize = names.iter().map(|name| name.len() + 2).sum::<usize>() + 5 + 10;
-        assert_eq!(bytes.len() + 8 + names_len + 8, BYTES_MAX);
+        assert_eq!(bytes.len() + 8 + names_len + 8 + ATTRIBUTES_MAX, BYTES_MAX);
     }
 }

@@ -42,7 +42,7 @@ impl EndpointIndex {
     pub(crate) fn new(patterns: Vec<Pattern>) -> Self {
         let mut index = Self::default();
         let mut prefixes: Vec<(Vec<u8>, PatternId)> = Vec::new();
-        for (id, pattern) in (0..).zip(&patterns) {
+        for (id, pattern) in (0..=PatternId::MAX).zip(&patterns) {
             match &pattern.path {
                 PathPattern::Exact(path) => index.exact.entry(path.clone()).or_default().push(id),
                 PathPattern::Template(segments) => index.templates.insert(segments, id),

@@ -2,8 +2,9 @@
 //! grow with the number of limits that do not apply.
 //!
 //! Every limit and override is filed under one *anchor*, a thing that a request must have for it to
-//! match: a listed key, else an attribute and its value, else an endpoint pattern, else nothing. A
-//! request looks its own anchors up, and only what it finds there is tested in full.
+//! match: a listed key, else whichever of its attributes and endpoint patterns the fewest others
+//! name, else nothing. A request looks its own anchors up, and only what it finds there is tested in
+//! full.
 
 mod index;
 mod pattern;
@@ -77,15 +78,9 @@ pub(crate) struct Matcher {
     /// Rules without an anchor have no conditions: they apply to every request.
     always: Vec<Slot>,
     by_pattern: Vec<Vec<Slot>>,
-    by_attribute: Vec<AttributeAnchors>,
+    /// By name, then by value.
+    by_attribute: HashMap<String, HashMap<Vec<u8>, Vec<Slot>>>,
     by_key: Vec<KeyAnchors>,
-}
-
-/// Rules filed under the values of one attribute.
-#[derive(Debug)]
-struct AttributeAnchors {
-    name: String,
-    values: HashMap<Vec<u8>, Vec<Slot>>,
 }
 
 /// Rules filed under the values of one source of keys.
@@ -100,40 +95,50 @@ impl Matcher {
     /// A matcher of `rules`, whose place in the list is their slot, over the endpoint `patterns`.
     pub(crate) fn new(rules: Vec<Conditions>, patterns: Vec<Pattern>) -> Self {
         let mut matcher = Self { by_pattern: vec![Vec::new(); patterns.len()], ..Self::default() };
-        for (slot, rule) in (0..).zip(&rules) {
-            matcher.file(slot, rule);
+        let popularity = Popularity::of(&rules);
+        for (slot, rule) in (0..=Slot::MAX).zip(&rules) {
+            matcher.file(slot, rule, &popularity);
         }
+        drop(popularity);
         matcher.index = EndpointIndex::new(patterns);
         matcher.rules = rules;
         matcher
     }
 
-    fn file(&mut self, slot: Slot, rule: &Conditions) {
+    fn file(&mut self, slot: Slot, rule: &Conditions, popularity: &Popularity<'_>) {
         if let Some(list) = rule.keys.first() {
-            let template = &list.template;
-            let at = self.by_key.iter().position(|anchors| {
-                anchors.template.single_source() == template.single_source()
-                    && anchors.template.ipv6_prefix() == template.ipv6_prefix()
-            });
-            let at = at.unwrap_or_else(|| {
-                self.by_key.push(KeyAnchors { template: template.clone(), values: HashMap::new() });
-                self.by_key.len() - 1
-            });
-            for value in &list.values {
-                self.by_key[at].values.entry(value.clone()).or_default().push(slot);
+            self.file_by_key(slot, list);
+            return;
+        }
+        let attribute = rule.attributes.iter().min_by_key(|pair| popularity.of_attribute(pair));
+        let pattern = rule.patterns.iter().min_by_key(|id| popularity.of_pattern(**id));
+        match (attribute, pattern) {
+            (Some(pair), Some(id))
+                if popularity.of_pattern(*id) < popularity.of_attribute(pair) =>
+            {
+                self.by_pattern[usize::from(*id)].push(slot);
             }
-        } else if let Some((name, value)) = rule.attributes.first() {
-            let at = self.by_attribute.iter().position(|anchors| anchors.name == *name);
-            let at = at.unwrap_or_else(|| {
-                let name = name.clone();
-                self.by_attribute.push(AttributeAnchors { name, values: HashMap::new() });
-                self.by_attribute.len() - 1
-            });
-            self.by_attribute[at].values.entry(value.clone()).or_default().push(slot);
-        } else if let Some(pattern) = rule.patterns.first() {
-            self.by_pattern[usize::from(*pattern)].push(slot);
-        } else {
-            self.always.push(slot);
+            (Some((name, value)), _) => {
+                let values = self.by_attribute.entry(name.clone()).or_default();
+                values.entry(value.clone()).or_default().push(slot);
+            }
+            (None, Some(id)) => self.by_pattern[usize::from(*id)].push(slot),
+            (None, None) => self.always.push(slot),
+        }
+    }
+
+    fn file_by_key(&mut self, slot: Slot, list: &KeyList) {
+        let template = &list.template;
+        let at = self.by_key.iter().position(|anchors| {
+            anchors.template.single_source() == template.single_source()
+                && anchors.template.ipv6_prefix() == template.ipv6_prefix()
+        });
+        let at = at.unwrap_or_else(|| {
+            self.by_key.push(KeyAnchors { template: template.clone(), values: HashMap::new() });
+            self.by_key.len() - 1
+        });
+        for value in &list.values {
+            self.by_key[at].values.entry(value.clone()).or_default().push(slot);
         }
     }
 
@@ -152,10 +157,12 @@ impl Matcher {
         for pattern in &endpoint {
             add(&self.by_pattern[usize::from(*pattern)]);
         }
-        for anchors in &self.by_attribute {
-            let value = request.attribute(&anchors.name);
-            if let Some(slots) = value.and_then(|value| anchors.values.get(value)) {
-                add(slots);
+        if !self.by_attribute.is_empty() {
+            for (name, value) in &request.attributes {
+                let values = std::str::from_utf8(name).ok().and_then(|n| self.by_attribute.get(n));
+                if let Some(slots) = values.and_then(|values| values.get(*value)) {
+                    add(slots);
+                }
             }
         }
         for anchors in &self.by_key {
@@ -188,5 +195,64 @@ impl Matcher {
                 .iter()
                 .all(|(name, value)| request.attribute(name) == Some(value.as_slice()))
             && rule.keys.iter().all(|list| list.contains(request))
+    }
+}
+
+/// How many rules name each attribute with its value, and each pattern.
+#[derive(Default)]
+struct Popularity<'r> {
+    attributes: HashMap<&'r (String, Vec<u8>), usize>,
+    patterns: HashMap<PatternId, usize>,
+}
+
+impl<'r> Popularity<'r> {
+    fn of(rules: &'r [Conditions]) -> Self {
+        let mut popularity = Self::default();
+        for rule in rules {
+            for pair in &rule.attributes {
+                *popularity.attributes.entry(pair).or_default() += 1;
+            }
+            for id in &rule.patterns {
+                *popularity.patterns.entry(*id).or_default() += 1;
+            }
+        }
+        popularity
+    }
+
+    fn of_attribute(&self, pair: &(String, Vec<u8>)) -> usize {
+        self.attributes.get(pair).copied().unwrap_or(0)
+    }
+
+    fn of_pattern(&self, id: PatternId) -> usize {
+        self.patterns.get(&id).copied().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conditions(attributes: &[(&str, &str)], patterns: &[PatternId]) -> Conditions {
+        let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), value.as_bytes().to_vec());
+        Conditions {
+            limit: 0,
+            rank: Rank::default(),
+            patterns: patterns.iter().copied().collect(),
+            attributes: attributes.iter().map(pair).collect(),
+            keys: SmallVec::new(),
+        }
+    }
+
+    #[test]
+    fn no_anchor_is_shared_by_rules_that_have_a_rarer_one() {
+        let patterns = (0..100).map(|n| Pattern::parse(&format!("/p{n}")).unwrap()).collect();
+        let by_zone =
+            (0..100).map(|n| conditions(&[("plan", "pro"), ("zone", &n.to_string())], &[]));
+        let by_path = (0..100).map(|n| conditions(&[("plan", "pro")], &[n]));
+        let matcher = Matcher::new(by_zone.chain(by_path).collect(), patterns);
+        let longest = matcher.by_attribute.values().flat_map(|values| values.values());
+        assert_eq!(longest.map(Vec::len).max(), Some(1));
+        assert_eq!(matcher.by_pattern.iter().map(Vec::len).max(), Some(1));
+        assert!(matcher.always.is_empty());
     }
 }

@@ -52,6 +52,12 @@ impl Pattern {
         }
         let (method, path) = split_method(text.as_bytes());
         let path_text = &text[text.len() - path.len()..];
+        if path_text.contains(char::is_whitespace) {
+            return Err(format!(
+                "the endpoint `{text}` has a space that stands after no method; write a method in \
+                 capitals, one space and a path, as in `POST /search`"
+            ));
+        }
         Ok(Self { method: method.map(<[u8]>::to_vec), path: PathPattern::parse(text, path_text)? })
     }
 
@@ -263,6 +269,9 @@ mod tests {
     fn refuses_patterns_that_cannot_be_meant() {
         let refusal = |text: &str| Pattern::parse(text).unwrap_err();
         assert!(refusal("").contains("leave it out"));
+        for text in ["post /login", "POST  /login", "POST login", "/a b", " /a", "/a\t"] {
+            assert!(refusal(text).contains("as in `POST /search`"), "{text}");
+        }
         assert!(refusal("/a*b").contains("inside"));
         assert!(refusal("/**").contains("more than one"));
         assert!(refusal("/{a}/*").contains("mixes"));

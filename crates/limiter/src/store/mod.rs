@@ -140,7 +140,8 @@ impl Store {
     /// Visits up to `buckets` buckets and drops the entries at rest; returns how many were dropped.
     pub(crate) fn sweep(&self, now_ns: u64, buckets: usize, plan: &Plan) -> u64 {
         let (mut dropped, mut left) = (0, buckets);
-        // A shard costs at least one bucket of the budget, so that a call over empty shards ends.
+        // A small table costs as much of the budget as one that is full grown, so that a call over
+        // empty shards visits few, and a round takes the same time however many keys there are.
         while left > 0 {
             let index = self.sweep_at.load(Ordering::Relaxed) % self.shards.len();
             let mut shard = self.shards[index].lock();
@@ -150,7 +151,7 @@ impl Store {
             let step = shard.sweep(visit, now_ns, plan);
             drop(shard);
             dropped += step.dropped;
-            left -= visit;
+            left = left.saturating_sub(visit + step.absent);
             if step.finished {
                 self.sweep_at.store(index + 1, Ordering::Relaxed);
             }

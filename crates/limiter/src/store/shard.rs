@@ -94,6 +94,8 @@ pub(crate) struct Step {
     pub(crate) dropped: u64,
     /// The step came to the end of the table.
     pub(crate) finished: bool,
+    /// Buckets that a table grown as far as it may would have had beyond that end.
+    pub(crate) absent: usize,
 }
 
 impl Shard {
@@ -218,12 +220,13 @@ impl Shard {
         self.hand = end;
         let dropped = (before - self.table.len()) as u64;
         let finished = end >= self.table.num_buckets();
+        let absent = buckets_of(self.entries_max).saturating_sub(end);
         if finished {
             self.hand = 0;
             self.swept_ns = self.pass_started_ns;
             self.shrink();
         }
-        Step { dropped, finished }
+        Step { dropped, finished, absent: if finished { absent } else { 0 } }
     }
 
     fn shrink(&mut self) {

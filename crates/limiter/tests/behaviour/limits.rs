@@ -69,6 +69,15 @@ fn an_endpoint_is_matched_exactly_then_by_template_then_by_the_longest_prefix() 
     }
 }
 
+#[test]
+fn an_override_decides_over_a_limit_that_spells_out_as_much() {
+    let mut limit = Limit::new("l", bucket(1, 1, HOUR));
+    limit.selector = at("/a");
+    limit.overrides = vec![over(at("/a"), bucket(7, 1, HOUR))];
+    let limiter = limiter(vec![limit]);
+    assert_eq!(ask(&limiter, START, &Request::check(b"/a", b"k")).limit, Some(7));
+}
+
 /// KY-06
 #[test]
 fn another_spelling_of_an_endpoint_falls_under_the_general_limit() {
@@ -227,6 +236,7 @@ fn a_limit_whose_attribute_is_missing_does_not_apply_unless_it_denies() {
         (verdict.allowed, verdict.reason, verdict.retry_after),
         (false, Reason::Deny, Wait::NEVER)
     );
+    assert_eq!((verdict.limit, verdict.remaining), (Some(1), Some(0)));
     assert!(
         ask(&denying, START, &Request::check(b"", b"k").with_attribute(b"tenant", b"t")).allowed
     );
@@ -286,6 +296,7 @@ fn deny_and_unlimited_are_said_in_words() {
     let limiter = limiter(vec![limit]);
     let bad = check(&limiter, START, "bad");
     assert_eq!((bad.allowed, bad.reason, bad.retry_after), (false, Reason::Deny, Wait::NEVER));
+    assert_eq!((bad.limit, bad.remaining, bad.reset_after), (Some(0), Some(0), Wait::NEVER));
     assert_eq!(passes(&limiter, START, "vip", 10), 10);
     let vip = check(&limiter, START, "vip");
     assert_eq!((vip.limit_name, vip.limit, vip.remaining), ("l/key=vip", None, None));

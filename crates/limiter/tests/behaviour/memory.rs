@@ -86,6 +86,7 @@ fn new_keys_share_an_overflow_bucket_when_nothing_is_at_rest() {
     assert_eq!(new_keys(&denying, START), 0);
     let verdict = check(&denying, START, "new");
     assert_eq!((verdict.reason, verdict.retry_after.to_secs()), (Reason::Full, Some(1)));
+    assert_eq!((verdict.limit, verdict.remaining), (Some(2), Some(0)));
 }
 
 /// ME-04, ME-01

@@ -95,6 +95,30 @@ fn limits_that_cannot_be_meant_are_refused() {
     assert!(message(vec![Limit::new("l", bucket(0, 1, HOUR))]).contains("burst of 0"));
 }
 
+#[test]
+fn there_are_bounds_on_overrides_and_on_rules() {
+    let overrides = |count: usize| {
+        let mut limit = Limit::new("l", bucket(1, 1, HOUR));
+        let one = |n: usize| over(keys(&[&n.to_string()]), bucket(1, 1, HOUR));
+        limit.overrides = (0..count).map(one).collect();
+        vec![limit]
+    };
+    assert!(Plan::compile(overrides(4_096), Unmatched::Allow).is_ok());
+    assert!(refusal(overrides(4_097)).2.contains("more than 4096 overrides"));
+    let limits = |count: usize| -> Vec<Limit> {
+        (0..count).map(|n| Limit::new(n.to_string(), bucket(1, 1, HOUR))).collect()
+    };
+    let most = Plan::compile(limits(65_535), Unmatched::Allow).unwrap();
+    assert_eq!(most.rules().len(), 65_535);
+    assert!(refusal(limits(65_536)).2.contains("more than 65535"));
+}
+
+#[test]
+fn an_address_is_not_matched_as_text() {
+    let by_ip = with_overrides(Selector::default(), &[attributes(&[("ip", "192.0.2.1")])]);
+    assert!(refusal(by_ip).2.contains("`{ip}`"));
+}
+
 /// Identity is what a rule is called, keyed by, counts and matches, wherever it stands.
 #[test]
 fn the_identity_of_a_rule_does_not_depend_on_its_place_or_rate() {
