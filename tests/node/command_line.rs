@@ -29,7 +29,7 @@ fn check(node: &Node, arguments: &[&str]) -> Ended {
     run(&[&["check"], arguments, &["--addr", address]].concat())
 }
 
-/// Issue 2: with the shipped file, `rlnode check "GET /" alice` prints the right numbers; exit 0
+/// With the shipped file, `rlnode check "GET /" alice` prints the right numbers; exit 0
 /// while allowed, 1 when denied.
 #[test]
 fn check_prints_the_numbers_of_the_shipped_file() {

@@ -25,7 +25,7 @@ fn ask_until_denied(node: &Node, surface: Surface) -> (Vec<Answer>, Stopwatch) {
     (answers, stopwatch)
 }
 
-/// Issue 2: the 101st of 100 is denied with the right wait, at each door with the same numbers.
+/// The 101st of 100 is denied with the right wait, at each door with the same numbers.
 #[test]
 fn the_101st_of_100_is_denied_with_the_same_numbers_at_every_door() {
     let node = Node::start(&Config::of_rate("100/h"));
@@ -45,7 +45,7 @@ fn the_101st_of_100_is_denied_with_the_same_numbers_at_every_door() {
     }
 }
 
-/// Issue 2: all checks of one frame, or of one body, are decided at one time, so the numbers are
+/// All checks of one frame, or of one body, are decided at one time, so the numbers are
 /// exact to the millisecond.
 #[test]
 fn the_101st_of_100_in_one_question_waits_36_seconds_to_the_millisecond() {
@@ -65,7 +65,7 @@ fn the_101st_of_100_in_one_question_waits_36_seconds_to_the_millisecond() {
     }
 }
 
-/// Issue 2: the gateway's door says it with a status and headers.
+/// The gateway's door says it with a status and headers.
 #[test]
 fn the_gateways_door_answers_200_and_then_429() {
     let node = Node::start(&Config::of_rate("100/h"));
@@ -89,7 +89,7 @@ fn the_gateways_door_answers_200_and_then_429() {
     assert_eq!(connection.get("/v1/auth?key=alice&deny=403").status, 403);
 }
 
-/// Issue 2: the answers survive clients that die in the middle of a question or of its answer.
+/// The answers survive clients that die in the middle of a question or of its answer.
 #[test]
 fn clients_that_die_in_the_middle_charge_nothing_and_stop_nobody() {
     let node = Node::start(&Config::of_rate("100/h"));
@@ -119,7 +119,7 @@ fn clients_that_die_in_the_middle_charge_nothing_and_stop_nobody() {
     }
 }
 
-/// Issue 2: a client that asks and does not read is not read from either, costs no memory, holds up
+/// A client that asks and does not read is not read from either, costs no memory, holds up
 /// nobody, and gets every answer in the end.
 #[test]
 fn a_slow_reader_holds_up_nobody_and_loses_nothing() {

@@ -5,10 +5,11 @@ use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
 use client::{Address, Answer, Detail, OnSilence, Options, Source, blocking};
-use limiter::{ATTRIBUTES_MAX, DEFAULT_UNIT, Op, Request};
+use limiter::{ATTRIBUTES_MAX, DEFAULT_UNIT, Op, Reason, Request, Wait};
 use serde::Serialize;
 
 use super::{Output, words};
+use crate::clock::Clock;
 use crate::environment;
 use crate::exit::Exit;
 
@@ -140,23 +141,22 @@ impl Check {
     }
 
     fn as_json(&self, answer: &Answer) -> String {
-        let reset_at_ms = answer.reset_at.and_then(|at| {
-            let since = at.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-            u64::try_from(since.as_millis()).ok()
-        });
+        let decided_at = decided_at(answer);
         let json = AnswerJson {
             allowed: answer.allowed,
             limit_name: &answer.limit_name,
             limit: answer.limit,
             remaining: answer.remaining,
             reset_after_ms: ms(answer.reset_after),
-            reset_at_ms,
+            reset_at_ms: answer.reset_at.and_then(unix_ms),
             retry_after_ms: ms(answer.retry_after),
             delay_ms: ms(answer.delay),
-            reason: answer.reason.map(limiter::Reason::as_str),
+            reason: answer.reason.map(Reason::as_str),
             freshness: answer.freshness.map(limiter::Freshness::as_str),
             stale_ms: ms(Some(answer.stale)),
-            details: self.details.then(|| answer.details.iter().map(DetailJson::new).collect()),
+            details: self.details.then(|| {
+                answer.details.iter().map(|detail| DetailJson::new(detail, decided_at)).collect()
+            }),
         };
         serde_json::to_string(&json).unwrap_or_default()
     }
@@ -187,6 +187,7 @@ struct DetailJson<'a> {
     limit: Option<u64>,
     remaining: Option<u64>,
     reset_after_ms: Option<u64>,
+    reset_at_ms: Option<u64>,
     retry_after_ms: Option<u64>,
     delay_ms: Option<u64>,
     reason: Option<&'static str>,
@@ -194,19 +195,37 @@ struct DetailJson<'a> {
 }
 
 impl<'a> DetailJson<'a> {
-    fn new(detail: &'a Detail) -> Self {
+    fn new(detail: &'a Detail, decided_at: SystemTime) -> Self {
+        let reset_at = detail.reset_after.and_then(|after| decided_at.checked_add(after));
         Self {
             allowed: detail.allowed,
             limit_name: &detail.limit_name,
             limit: detail.limit,
             remaining: detail.remaining,
             reset_after_ms: ms(detail.reset_after),
+            reset_at_ms: reset_at.and_then(unix_ms),
             retry_after_ms: ms(detail.retry_after),
             delay_ms: ms(detail.delay),
-            reason: detail.reason.map(limiter::Reason::as_str),
+            reason: detail.reason.map(Reason::as_str),
             shadow: detail.shadow,
         }
     }
+}
+
+/// When the node decided, so that the waits of the details can be told as dates, which a frame gives
+/// for the deciding limit alone. Where that one never resets, the time here is taken.
+fn decided_at(answer: &Answer) -> SystemTime {
+    let of_node = answer.reset_at.zip(answer.reset_after);
+    of_node.and_then(|(at, after)| at.checked_sub(after)).unwrap_or_else(|| {
+        let clock = Clock::new();
+        let now_ms = clock.unix_ms(clock.now_ns(), Wait::ZERO).unwrap_or(0);
+        SystemTime::UNIX_EPOCH + Duration::from_millis(now_ms)
+    })
+}
+
+/// Unix time in milliseconds, rounded up; none before 1970.
+fn unix_ms(at: SystemTime) -> Option<u64> {
+    ms(at.duration_since(SystemTime::UNIX_EPOCH).ok())
 }
 
 /// Milliseconds, rounded up; none for never.
@@ -249,7 +268,7 @@ fn sentence(
     allowed: bool,
     limit_name: &str,
     (remaining, limit): (Option<u64>, Option<u64>),
-    reason: Option<limiter::Reason>,
+    reason: Option<Reason>,
     retry_after: Option<Duration>,
     reset_after: Option<Duration>,
 ) -> String {
@@ -259,21 +278,23 @@ fn sentence(
     } else {
         let _ = write!(text, " by `{limit_name}`");
     }
-    if let (Some(remaining), Some(limit)) = (remaining, limit) {
+    // What denies without counting has a capacity and nothing of it to give.
+    let is_counted = reason != Some(Reason::Deny);
+    if let (true, Some(remaining), Some(limit)) = (is_counted, remaining, limit) {
         let _ = write!(text, ": {remaining} of {limit} left");
     }
     if !allowed {
-        let reason = reason.map_or("unknown reason", limiter::Reason::as_str);
-        match retry_after {
-            Some(_) => {
-                let _ = write!(text, " ({reason}); would pass in {}", words::wait(retry_after));
+        let word = reason.map_or("unknown reason", Reason::as_str);
+        let _ = match retry_after {
+            // When there is memory for the key again nobody knows.
+            Some(_) if reason == Some(Reason::Full) => {
+                write!(text, " ({word}); try again in {}", words::wait(retry_after))
             }
-            None => {
-                let _ = write!(text, " ({reason}); no wait helps");
-            }
-        }
+            Some(_) => write!(text, " ({word}); would pass in {}", words::wait(retry_after)),
+            None => write!(text, " ({word}); no wait helps"),
+        };
     }
-    if limit.is_some() && reset_after.is_some() {
+    if limit.is_some() && reset_after.is_some_and(|wait| !wait.is_zero()) {
         let _ = write!(text, "; full again in {}", words::wait(reset_after));
     }
     text
@@ -281,7 +302,7 @@ fn sentence(
 
 #[cfg(test)]
 mod tests {
-    use limiter::{Freshness, Reason};
+    use limiter::Freshness;
 
     use super::*;
 
@@ -328,13 +349,51 @@ mod tests {
         );
         let never = Answer {
             limit_name: "closed".to_owned(),
-            limit: None,
-            remaining: None,
+            limit: Some(0),
             reason: Some(Reason::Deny),
             retry_after: None,
-            ..denied
+            reset_after: None,
+            reset_at: None,
+            ..denied.clone()
         };
         assert_eq!(in_words(&never), "denied by `closed` (deny); no wait helps");
+        // An attribute is missing: the limit has a capacity, which is not what is short.
+        let missing = Answer { limit: Some(5), ..never };
+        assert_eq!(in_words(&missing), "denied by `closed` (deny); no wait helps");
+        let full = Answer {
+            reason: Some(Reason::Full),
+            retry_after: Some(Duration::from_secs(1)),
+            reset_after: None,
+            ..denied
+        };
+        assert_eq!(in_words(&full), "denied by `per-key`: 0 of 100 left (full); try again in 1 s");
+    }
+
+    #[test]
+    fn what_is_full_is_not_said_to_be_full_again() {
+        let untouched =
+            Answer { remaining: Some(100), reset_after: Some(Duration::ZERO), ..answer() };
+        assert_eq!(in_words(&untouched), "allowed by `per-key`: 100 of 100 left");
+    }
+
+    #[test]
+    fn details_say_when_they_reset() {
+        let detail = |reset_after| Detail {
+            limit_name: "per-key".to_owned(),
+            allowed: true,
+            reason: Some(Reason::Ok),
+            shadow: false,
+            limit: Some(100),
+            remaining: Some(99),
+            reset_after,
+            retry_after: Some(Duration::ZERO),
+            delay: Some(Duration::ZERO),
+        };
+        let decided_at = decided_at(&answer());
+        let at_ms = |reset_after| DetailJson::new(&detail(reset_after), decided_at).reset_at_ms;
+        assert_eq!(at_ms(answer().reset_after), Some(7_000));
+        assert_eq!(at_ms(Some(Duration::from_secs(2))), Some(8_900));
+        assert_eq!(at_ms(None), None);
     }
 
     #[test]

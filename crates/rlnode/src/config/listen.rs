@@ -2,7 +2,7 @@
 //!
 //! It resolves no name, opens no socket and makes no folder; the environment is handed in.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -14,8 +14,8 @@ use super::error::{Problems, quoted};
 use super::value::{check_mode, parse_mode};
 use super::written::Section;
 
-/// Most addresses of one kind: each costs a socket and a task. A host that needs more listens on
-/// the unspecified address.
+/// Most addresses of one kind: each costs a socket and a task, and for UDP as many as there are
+/// workers.
 pub const ADDRESSES_MAX: usize = 16;
 /// Where UDP is served unless the file says otherwise.
 pub const DEFAULT_UDP: &str = "127.0.0.1:7400";
@@ -43,7 +43,7 @@ pub struct Node {
 /// Where the node listens. At least one of the three is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen {
-    /// Addresses of the frame over UDP, at most [`ADDRESSES_MAX`].
+    /// Addresses of the frame over UDP, at most [`ADDRESSES_MAX`], none of them unspecified.
     pub udp: Vec<SocketAddr>,
     /// Addresses of HTTP over TCP, at most [`ADDRESSES_MAX`].
     pub http: Vec<SocketAddr>,
@@ -103,8 +103,8 @@ impl WrittenListen {
         general: Self,
         problems: &mut Problems,
     ) -> Self {
-        let udp = read_addresses(&mut section, "udp", node, problems);
-        let http = read_addresses(&mut section, "http", node, problems);
+        let udp = read_addresses(&mut section, "udp", parse_udp_address, node, problems);
+        let http = read_addresses(&mut section, "http", parse_address, node, problems);
         let unix = read_unix(&mut section, node, folder, problems);
         let mode = read_mode(&mut section, problems).or(general.mode);
         let group = read_group(&mut section, problems).or(general.group);
@@ -188,6 +188,7 @@ impl Listen {
 fn read_addresses(
     section: &mut Section<'_, '_>,
     name: &'static str,
+    parse: fn(&str, &str) -> Result<SocketAddr, String>,
     node: &str,
     problems: &mut Problems,
 ) -> Option<Vec<SocketAddr>> {
@@ -198,16 +199,13 @@ fn read_addresses(
     if let Some(beyond) = written.get(ADDRESSES_MAX) {
         problems.add(
             &beyond.span(),
-            format!(
-                "`{name}` has more than {ADDRESSES_MAX} addresses; write fewer, or one such as \
-                 `0.0.0.0:7400` that covers all of the host's"
-            ),
+            format!("`{name}` has more than {ADDRESSES_MAX} addresses; write fewer"),
         );
         return None;
     }
     let mut addresses: Vec<Spanned<SocketAddr>> = Vec::with_capacity(written.len());
     for text in &written {
-        match parse_address(text.get_ref(), node) {
+        match parse(text.get_ref(), node) {
             Ok(address) => {
                 // Port 0 is a port of the system's choice, another one each time.
                 let same = addresses.iter().find(|a| *a.get_ref() == address);
@@ -285,6 +283,25 @@ fn parse_address(text: &str, node: &str) -> Result<SocketAddr, String> {
         };
         format!("{} is not an address and a port in numbers; write {example}", quoted(&replaced))
     })
+}
+
+/// As [`parse_address`], and never the unspecified address. The system sends a datagram from such
+/// a socket with the address that its route has, not with the one that was asked: a client that is
+/// connected to another address of the host would be charged and never see its answer.
+fn parse_udp_address(text: &str, node: &str) -> Result<SocketAddr, String> {
+    let address = parse_address(text, node)?;
+    if !address.ip().to_canonical().is_unspecified() {
+        return Ok(address);
+    }
+    let port = address.port();
+    let example = match address.ip().to_canonical() {
+        IpAddr::V4(_) => format!("[\"127.0.0.1:{port}\", \"192.0.2.7:{port}\"]"),
+        IpAddr::V6(_) => format!("[\"[::1]:{port}\", \"[2001:db8::7]:{port}\"]"),
+    };
+    Err(format!(
+        "`{address}` would answer from another address than was asked; list each address of the \
+         host, such as `udp = {example}`"
+    ))
 }
 
 /// `text` with the node's name for `{node}`; any other brace is refused.
@@ -477,11 +494,32 @@ mod tests {
     }
 
     #[test]
+    fn the_unspecified_address_is_refused_for_udp_alone() {
+        assert_eq!(
+            refused("udp = \"0.0.0.0:7400\""),
+            "f:1:7: `0.0.0.0:7400` would answer from another address than was asked; list each \
+             address of the host, such as `udp = [\"127.0.0.1:7400\", \"192.0.2.7:7400\"]`\n  |\n\
+             1 | udp = \"0.0.0.0:7400\"\n  |       ^^^^^^^^^^^^^^"
+        );
+        let cases = [
+            ("\"[::]:1\"", "such as `udp = [\"[::1]:1\", \"[2001:db8::7]:1\"]`"),
+            ("[\"127.0.0.1:1\", \"0.0.0.0:2\"]", "`0.0.0.0:2` would answer from another"),
+            ("\"[::ffff:0.0.0.0]:1\"", "such as `udp = [\"127.0.0.1:1\", \"192.0.2.7:1\"]`"),
+            ("\"0.0.0.0:0\"", "`0.0.0.0:0` would answer from another"),
+        ];
+        for (written, want) in cases {
+            let message = refused(&format!("udp = {written}"));
+            assert!(message.contains(want), "{written}: {message}");
+        }
+        assert_eq!(read("http = [\"0.0.0.0:1\", \"[::]:2\"]").http.len(), 2);
+    }
+
+    #[test]
     fn listeners_beyond_loopback_give_a_warning_each() {
-        let listen = read("udp = [\"127.0.0.1:1\", \"0.0.0.0:2\"]\nhttp = \"[::]:3\"");
+        let listen = read("udp = [\"127.0.0.1:1\", \"192.0.2.7:2\"]\nhttp = \"[::]:3\"");
         let warnings = listen.warnings();
         assert_eq!(warnings.len(), 2);
-        assert!(warnings[0].starts_with("`udp` listens on `0.0.0.0:2`"), "{warnings:?}");
+        assert!(warnings[0].starts_with("`udp` listens on `192.0.2.7:2`"), "{warnings:?}");
         assert!(warnings[1].starts_with("`http` listens on `[::]:3`"), "{warnings:?}");
         let local = read("udp = [\"127.9.9.9:1\", \"[::1]:1\", \"[::ffff:127.0.0.1]:1\"]");
         assert_eq!(local.warnings(), Vec::<String>::new());

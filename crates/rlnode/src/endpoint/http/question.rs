@@ -9,6 +9,7 @@ use base64::Engine;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use limiter::{ATTRIBUTES_MAX, Attributes, COSTS_MAX, Costs, DEFAULT_UNIT, Op, Request};
+use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Unexpected, Visitor};
 
 /// Most checks in one body, as many as in one frame.
@@ -89,14 +90,15 @@ impl std::error::Error for QuestionError {}
 /// If it is not JSON of the documented form, names a field that there is not, or breaks a bound.
 pub fn parse_body(body: &[u8]) -> Result<Questions, QuestionError> {
     let mut json = serde_json::Deserializer::from_slice(body);
-    let written: Written = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let path = error.path().to_string();
-        let inner = error.into_inner();
-        match path.as_str() {
-            "." | "?" => QuestionError::new(inner.to_string()),
-            path => QuestionError::new(format!("`{path}`: {inner}")),
-        }
-    })?;
+    let Object::<Written>(written) =
+        serde_path_to_error::deserialize(&mut json).map_err(|error| {
+            let path = error.path().to_string();
+            let inner = error.into_inner();
+            match path.as_str() {
+                "." | "?" => QuestionError::new(inner.to_string()),
+                path => QuestionError::new(format!("`{path}`: {inner}")),
+            }
+        })?;
     json.end().map_err(|error| QuestionError::new(error.to_string()))?;
     written.check_body()
 }
@@ -133,7 +135,7 @@ pub(super) fn key_of(
 #[derive(Default, PartialEq, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Written {
-    checks: Option<Vec<Written>>,
+    checks: Option<Vec<Object<Written>>>,
     op: Option<WrittenOp>,
     endpoint: Option<String>,
     key: Option<String>,
@@ -145,16 +147,70 @@ struct Written {
     details: Option<bool>,
 }
 
-#[derive(Clone, Copy, PartialEq, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum WrittenOp {
-    Check,
-    Peek,
-    Debit,
-    Refund,
+/// What to do, as a word.
+#[derive(PartialEq)]
+struct WrittenOp(Op);
+
+impl WrittenOp {
+    const WORDS: &[&str] = &["check", "peek", "debit", "refund"];
+
+    fn from_word(word: &str) -> Option<Op> {
+        match word {
+            "check" => Some(Op::Check),
+            "peek" => Some(Op::Peek),
+            "debit" => Some(Op::Debit),
+            "refund" => Some(Op::Refund),
+            _ => None,
+        }
+    }
 }
 
-fn check_all(checks: Vec<Written>) -> Result<Vec<Question>, QuestionError> {
+impl<'de> Deserialize<'de> for WrittenOp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OpVisitor;
+
+        impl Visitor<'_> for OpVisitor {
+            type Value = WrittenOp;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "one of `{}`", WrittenOp::WORDS.join("`, `"))
+            }
+
+            fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<WrittenOp, E> {
+                let op = WrittenOp::from_word(word);
+                op.map(WrittenOp).ok_or_else(|| E::unknown_variant(word, WrittenOp::WORDS))
+            }
+        }
+
+        deserializer.deserialize_str(OpVisitor)
+    }
+}
+
+/// A `T` that stands there as an object. What serde derives would also take a list, by place.
+#[derive(PartialEq)]
+struct Object<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ObjectVisitor<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+
+        deserializer.deserialize_map(ObjectVisitor(PhantomData))
+    }
+}
+
+fn check_all(checks: Vec<Object<Written>>) -> Result<Vec<Question>, QuestionError> {
     if checks.is_empty() {
         return Err(QuestionError::new("`checks` is empty; send at least one"));
     }
@@ -165,7 +221,7 @@ fn check_all(checks: Vec<Written>) -> Result<Vec<Question>, QuestionError> {
     checks
         .into_iter()
         .enumerate()
-        .map(|(i, check)| {
+        .map(|(i, Object(check))| {
             check
                 .check()
                 .map_err(|error| QuestionError::new(format!("`checks[{i}]`: {}", error.message)))
@@ -215,12 +271,7 @@ impl Written {
             )));
         }
         Ok(Question {
-            op: match self.op.unwrap_or(WrittenOp::Check) {
-                WrittenOp::Check => Op::Check,
-                WrittenOp::Peek => Op::Peek,
-                WrittenOp::Debit => Op::Debit,
-                WrittenOp::Refund => Op::Refund,
-            },
+            op: self.op.map_or(Op::Check, |op| op.0),
             endpoint: self.endpoint.unwrap_or_default().into_bytes(),
             key,
             attributes: attributes
@@ -430,5 +481,26 @@ mod tests {
             refusal(body);
         }
         refusal(&"[".repeat(100_000));
+        // A list is no question, though its places could be taken for the fields in their order.
+        let message = refusal(r#"[null,null,"GET /","arr"]"#);
+        assert!(message.contains("invalid type: sequence, expected an object"), "{message}");
+        let message = refusal(r#"{"checks":[{"key":"a"},[null,null,"GET /","arr"]]}"#);
+        assert!(message.starts_with("`checks[1]`: "), "{message}");
+        assert!(message.contains("invalid type: sequence, expected an object"), "{message}");
+        let message = refusal(r#"{"checks":[{"key":"a"},{"key":"a","cost":-1}]}"#);
+        assert!(message.starts_with("`checks[1].cost`: "), "{message}");
+    }
+
+    #[test]
+    fn an_operation_is_one_of_the_words() {
+        for op in [r#"{"debit":null}"#, r#"["debit"]"#, "2", r#""reset""#, r#""Check""#] {
+            let message = refusal(&format!(r#"{{"key":"a","op":{op}}}"#));
+            assert!(message.starts_with("`op`: "), "{message}");
+            assert!(message.contains("one of `check`, `peek`, `debit`, `refund`"), "{message}");
+        }
+        let message = refusal(r#"{"checks":[{"key":"a","op":{"debit":null}}]}"#);
+        assert!(message.starts_with("`checks[0].op`: "), "{message}");
+        assert_eq!(one(r#"{"key":"a","op":null}"#).op, Op::Check);
+        assert_eq!(one(r#"{"key":"a","op":"de\u0062it"}"#).op, Op::Debit);
     }
 }
