@@ -25,8 +25,8 @@ const SHARD_OVERHEAD_BYTES: usize = size_of::<CachePadded<Mutex<Shard>>>() + 16;
 /// Bytes of a shard that has grown as far as it may.
 const SHARD_BYTES_MAX: usize = TABLE_BUCKETS_MAX * TABLE_BYTES_PER_BUCKET + SHARD_OVERHEAD_BYTES;
 /// Part of the memory that is left to the allocator: it rounds tables up to sizes of its own and keeps
-/// outgrown ones for a moment. A flood of 20M keys was seen to take 2 % more than its tables.
-const ALLOCATOR_PART: u64 = 16;
+/// outgrown ones for a moment. Floods of 20M keys were seen to take 2 to 10 % more than their tables.
+const ALLOCATOR_PART: u64 = 8;
 /// Buckets that the sweep visits under one lock: some microseconds.
 const SWEEP_LOCK_BUCKETS: usize = 1024;
 
