@@ -8,9 +8,8 @@ use crate::identity::{Identity, unkeyed_hash};
 use crate::matching::{Conditions, KeyList, Matched, Matcher, Pattern, PatternId, Rank, Slot};
 use crate::template::KeyTemplate;
 use crate::{
-    ATTRIBUTE_NAME_BYTES_MAX, ATTRIBUTE_VALUE_BYTES_MAX, ATTRIBUTES_MAX, KEY_BYTES_MAX, Limit,
-    Missing, NAME_BYTES_MAX, Override, Quota, RULES_MAX, Request, Selector, UNIT_BYTES_MAX,
-    Unmatched, ip,
+    ATTRIBUTE_NAME_BYTES_MAX, ATTRIBUTE_VALUE_BYTES_MAX, ATTRIBUTES_MAX, Limit, Missing,
+    NAME_BYTES_MAX, Override, Quota, RULES_MAX, Request, Selector, UNIT_BYTES_MAX, Unmatched, ip,
 };
 
 /// Most overrides of one limit: two that are equally specific are compared pair by pair.
@@ -421,8 +420,8 @@ fn key_list(selector: &Selector, template: &KeyTemplate) -> Result<Option<KeyLis
     };
     let mut values = Vec::with_capacity(selector.keys.len());
     for key in &selector.keys {
-        if key.is_empty() || key.len() > KEY_BYTES_MAX {
-            return Err(format!("a listed key is not 1 to {KEY_BYTES_MAX} bytes"));
+        if key.is_empty() || key.len() > source.bytes_max() {
+            return Err(format!("a listed key is not 1 to {} bytes", source.bytes_max()));
         }
         values.push(template.normalise(source, key).as_slice().to_vec());
     }

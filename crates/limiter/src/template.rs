@@ -44,6 +44,17 @@ pub(crate) enum Source {
     Attribute(String),
 }
 
+impl Source {
+    /// Longest value that a request can have here, in bytes.
+    pub(crate) fn bytes_max(&self) -> usize {
+        match self {
+            Self::Key => KEY_BYTES_MAX,
+            Self::Endpoint => ENDPOINT_BYTES_MAX,
+            Self::Attribute(_) => ATTRIBUTE_VALUE_BYTES_MAX,
+        }
+    }
+}
+
 /// The request lacks an attribute of the template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MissingAttribute;

@@ -220,13 +220,14 @@ impl Shard {
         self.hand = end;
         let dropped = (before - self.table.len()) as u64;
         let finished = end >= self.table.num_buckets();
-        let absent = buckets_of(self.entries_max).saturating_sub(end);
+        let mut absent = 0;
         if finished {
+            absent = buckets_of(self.entries_max).saturating_sub(end);
             self.hand = 0;
             self.swept_ns = self.pass_started_ns;
             self.shrink();
         }
-        Step { dropped, finished, absent: if finished { absent } else { 0 } }
+        Step { dropped, finished, absent }
     }
 
     fn shrink(&mut self) {

@@ -114,6 +114,19 @@ fn there_are_bounds_on_overrides_and_on_rules() {
 }
 
 #[test]
+fn a_listed_key_is_as_long_as_what_it_is_compared_with() {
+    let listed = |template: &str, bytes: usize| {
+        let mut limits = with_overrides(Selector::default(), &[keys(&[&"a".repeat(bytes)])]);
+        limits[0].key = template.into();
+        limits
+    };
+    for (template, most) in [("{key}", 1_024), ("{tenant}", 256), ("{ip}", 256)] {
+        assert!(Plan::compile(listed(template, most), Unmatched::Allow).is_ok(), "{template}");
+        assert!(refusal(listed(template, most + 1)).2.contains(&format!("1 to {most} bytes")));
+    }
+}
+
+#[test]
 fn an_address_is_not_matched_as_text() {
     let by_ip = with_overrides(Selector::default(), &[attributes(&[("ip", "192.0.2.1")])]);
     assert!(refusal(by_ip).2.contains("`{ip}`"));
