@@ -337,11 +337,7 @@ impl Flood {
 
 impl fmt::Display for Flood {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "rlnode {} on {}, {} cpus, Linux {}",
-            self.version, self.machine.processor, self.machine.cpus, self.machine.kernel
-        )?;
+        writeln!(f, "rlnode {} on {}", self.version, self.machine)?;
         writeln!(
             f,
             "{} new keys, each at rest after {} s, into {} MiB ({} entries): {:.0} checks/s, \

@@ -185,11 +185,7 @@ impl fmt::Display for Growth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const BYTES_PER_MIB: f64 = 1024.0 * 1024.0;
         let mib = |bytes: u64| bytes as f64 / BYTES_PER_MIB;
-        writeln!(
-            f,
-            "the limiter on {}, {} cpus, Linux {}",
-            self.machine.processor, self.machine.cpus, self.machine.kernel
-        )?;
+        writeln!(f, "the limiter on {}", self.machine)?;
         writeln!(
             f,
             "from {} to {} keys in {} thread(s); {} entries, tables {:.1} to {:.1} MiB\n",

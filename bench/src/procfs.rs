@@ -54,6 +54,13 @@ pub(crate) struct Machine {
     pub(crate) kernel: String,
 }
 
+impl std::fmt::Display for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { processor, cpus, kernel } = self;
+        write!(f, "{processor}, {cpus} cpus, Linux {kernel}")
+    }
+}
+
 impl Machine {
     /// This machine. What it does not tell is called unknown.
     pub(crate) fn this() -> Self {

@@ -247,11 +247,7 @@ impl Hold {
 
 impl fmt::Display for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "rlnode {} on {}, {} cpus, Linux {}",
-            self.version, self.machine.processor, self.machine.cpus, self.machine.kernel
-        )?;
+        writeln!(f, "rlnode {} on {}", self.version, self.machine)?;
         writeln!(
             f,
             "one key under {}/s with a burst of {}, asked {} times a second over every door at once, \

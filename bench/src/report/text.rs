@@ -36,14 +36,7 @@ impl Report {
         let (method, machine) = (&self.method, &self.machine);
         let subjects: Vec<String> =
             self.subjects.iter().map(|s| format!("{} {}", s.name, s.version)).collect();
-        writeln!(
-            f,
-            "{} on {}, {} cpus, Linux {}",
-            subjects.join(" and "),
-            machine.processor,
-            machine.cpus,
-            machine.kernel
-        )?;
+        writeln!(f, "{} on {machine}", subjects.join(" and "))?;
         let order = match method.zipf {
             Some(exponent) => format!("by Zipf's law with exponent {exponent}"),
             None => "uniformly chosen".into(),

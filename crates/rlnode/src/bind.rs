@@ -14,13 +14,11 @@ use crate::config::{Listen, UnixSocket};
 use crate::door::{Door, DoorAddress};
 use crate::endpoint::Endpoint;
 use crate::holder::{Transport, holder_of};
-use crate::socket_file::{Access, PathLock, SocketFile, SocketFileError};
+use crate::socket_file::{Access, BACKLOG, PathLock, SocketFile, SocketFileError};
 
 /// Receive buffer asked of the system for each UDP socket: room for a burst of thousands of small
 /// frames while every thread is busy. The system may grant less (`net.core.rmem_max`).
 const UDP_RECEIVE_BYTES: usize = 4 << 20;
-/// Connections that may wait to be accepted. The kernel cuts it at `net.core.somaxconn`.
-const BACKLOG: i32 = 1024;
 /// Where group names are looked up.
 const GROUP_FILE: &str = "/etc/group";
 

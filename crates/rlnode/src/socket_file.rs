@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FlockOperation;
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// Connections that may wait to be accepted. The kernel cuts it at `net.core.somaxconn`.
-const BACKLOG: i32 = 1024;
+/// Connections of a listening socket that may wait to be accepted. The kernel cuts it at
+/// `net.core.somaxconn`.
+pub const BACKLOG: i32 = 1024;
 /// How often taking the lock is tried again because its file was removed in between. Each try means
 /// that another process finished a start or a failed one just then.
 const LOCK_TRIES: usize = 16;
