@@ -1,5 +1,6 @@
 //! The command line: what each option means, and between which bounds it lies.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -35,6 +36,13 @@ const HOLD_SECONDS_MAX: u64 = 60;
 /// Largest burst that is held: a sixth of the most that is asked.
 const HELD_BURST_MAX: u64 = 1_000_000;
 
+/// Most peers of an exchange: a cluster has 64 members, the sender among them.
+const PEERS_MAX: u64 = 63;
+/// Most keys in motion: what the memory of a member of the bench has room for.
+const KEYS_IN_MOTION_MAX: u64 = 1_000_000;
+/// Times that a node takes for `sync_interval`.
+const SYNC_INTERVAL: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(10);
+
 /// Load against a real rlnode, and beside redis.
 #[derive(Debug, Parser)]
 #[command(version, about, max_term_width = 100)]
@@ -55,6 +63,11 @@ pub(crate) enum Command {
     Flood(FloodOptions),
     /// One key asked over every door at once: does more pass in any window than its limit lets pass?
     Hold(HoldOptions),
+    /// The exchange between nodes: its bytes and CPU, and how long until peers know of a spend
+    Sync(SyncOptions),
+    /// The peers of `sync`, in a process of their own, which starts it
+    #[command(hide = true)]
+    SyncPeers(SyncPeersOptions),
 }
 
 /// Options of `rlbench load`.
@@ -229,6 +242,36 @@ pub(crate) struct HoldOptions {
     pub(crate) json: bool,
 }
 
+/// Options of `rlbench sync`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SyncOptions {
+    /// Peers that the sender has, each number in a measurement of its own: 1 to 63
+    #[arg(long, value_delimiter = ',', default_value = "2,9", value_name = "N,...",
+          value_parser = clap::value_parser!(u64).range(1..=PEERS_MAX))]
+    pub(crate) peers: Vec<u64>,
+    /// Keys of which a unit each is spent in every interval: 1 to 1000000
+    #[arg(long, default_value_t = 10_000, value_name = "N",
+          value_parser = clap::value_parser!(u64).range(1..=KEYS_IN_MOTION_MAX))]
+    pub(crate) keys: u64,
+    /// Time between two exchanges, the node's `sync_interval`: 10ms to 10s
+    #[arg(long, default_value = "200ms", value_name = "TIME", value_parser = parse_interval)]
+    pub(crate) interval: Duration,
+    /// How long the cost is measured, and after it as long how soon spends arrive: up to 3600s
+    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = parse_some_duration)]
+    pub(crate) duration: Duration,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Options of `rlbench sync-peers`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SyncPeersOptions {
+    /// Folder of the measurement
+    #[arg(long, value_name = "PATH")]
+    pub(crate) folder: PathBuf,
+}
+
 /// Reads `500ms`, `5s` or `2m`.
 fn parse_duration(text: &str) -> Result<Duration, String> {
     let fail = || {
@@ -254,6 +297,16 @@ fn parse_some_duration(text: &str) -> Result<Duration, String> {
         Err(format!("`{text}` is no time; write 1ms or more"))
     } else {
         Ok(duration)
+    }
+}
+
+/// Reads a time between two exchanges.
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    let duration = parse_duration(text)?;
+    if SYNC_INTERVAL.contains(&duration) {
+        Ok(duration)
+    } else {
+        Err(format!("`{text}` is no time between exchanges; write 10ms to 10s"))
     }
 }
 
@@ -328,6 +381,15 @@ mod tests {
         for text in ["", "5", "s", "1.5s", "5 s", "-1s", "3601s", "61m", "99999999999s"] {
             let error = parse_duration(text).unwrap_err();
             assert!(error.contains(&format!("`{text}`")), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_interval_is_what_a_node_takes() {
+        assert_eq!(parse_interval("10ms"), Ok(Duration::from_millis(10)));
+        assert_eq!(parse_interval("10s"), Ok(Duration::from_secs(10)));
+        for text in ["9ms", "11s", "0s", "x"] {
+            assert!(parse_interval(text).unwrap_err().contains(&format!("`{text}`")), "{text}");
         }
     }
 

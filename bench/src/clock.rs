@@ -4,6 +4,8 @@ use rustix::time::{ClockId, Timespec};
 
 /// Nanoseconds in a second.
 pub(crate) const NS_PER_S: u64 = 1_000_000_000;
+/// Nanoseconds in a millisecond.
+pub(crate) const NS_PER_MS: u64 = 1_000_000;
 
 /// Nanoseconds of a clock that never goes back.
 pub(crate) fn now_ns() -> u64 {
@@ -18,6 +20,11 @@ pub(crate) fn thread_cpu_ns() -> u64 {
 /// CPU time that all threads of this process have used, in nanoseconds.
 pub(crate) fn process_cpu_ns() -> u64 {
     read_ns(ClockId::ProcessCPUTime)
+}
+
+/// Milliseconds of Unix time. Members show the difference to their peers'; nothing is measured by it.
+pub(crate) fn unix_ms() -> u64 {
+    read_ns(ClockId::Realtime) / NS_PER_MS
 }
 
 /// `ns` nanoseconds as the system takes them.

@@ -16,6 +16,7 @@ mod process;
 mod procfs;
 mod report;
 mod server;
+mod sync;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -71,6 +72,15 @@ fn run(command: Command) -> Result<Outcome, Failure> {
             let hold = hold::run(&options)?;
             let text = if options.json { hold.to_json()? } else { hold.to_string() };
             Ok(Outcome { text, holds: hold.holds() })
+        }
+        Command::Sync(options) => {
+            let sync = sync::run(&options)?;
+            let text = if options.json { sync.to_json()? } else { sync.to_string() };
+            Ok(Outcome { text, holds: sync.holds() })
+        }
+        Command::SyncPeers(options) => {
+            sync::run_peers(&options.folder)?;
+            Ok(Outcome { text: String::new(), holds: true })
         }
     }
 }

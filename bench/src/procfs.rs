@@ -33,6 +33,23 @@ pub(crate) fn cpu_ns(pid: Pid) -> Result<u64, Failure> {
     Ok(total_ns)
 }
 
+/// CPU time that the threads of `pid` that are called `name` have used, in nanoseconds.
+///
+/// # Errors
+/// If there is none, or the kernel keeps no `schedstat`.
+pub(crate) fn thread_cpu_ns(pid: Pid, name: &str) -> Result<u64, Failure> {
+    let tasks = format!("/proc/{pid}/task");
+    let listing = fs::read_dir(&tasks).map_err(|error| Failure::because(&tasks, error))?;
+    // A thread may end between the listing and the reading.
+    let read_ns = |entry: fs::DirEntry| {
+        let comm = fs::read_to_string(entry.path().join("comm")).ok()?;
+        let schedstat = fs::read_to_string(entry.path().join("schedstat")).ok()?;
+        (comm.trim_end() == name).then(|| parse_schedstat(&schedstat)).flatten()
+    };
+    let total_ns = listing.flatten().filter_map(read_ns).reduce(u64::saturating_add);
+    total_ns.ok_or_else(|| Failure::new(format!("{tasks} tells of no thread `{name}`")))
+}
+
 /// Physical memory that `pid` holds, in bytes.
 ///
 /// # Errors
@@ -133,6 +150,12 @@ mod tests {
     fn this_process_uses_cpu_and_holds_memory() {
         let pid = rustix::process::getpid();
         assert!(cpu_ns(pid).unwrap() > 0);
+        let spun = std::thread::Builder::new().name("spinner".into()).spawn(move || {
+            while thread_cpu_ns(pid, "spinner").unwrap() == 0 {}
+            thread_cpu_ns(pid, "spinner").unwrap() <= cpu_ns(pid).unwrap()
+        });
+        assert!(spun.unwrap().join().unwrap());
+        assert!(thread_cpu_ns(pid, "nobody").unwrap_err().to_string().contains("`nobody`"));
         assert!(rss_bytes(pid).unwrap() > 0);
     }
 }

@@ -6,25 +6,38 @@ use crate::tree::Tree;
 use crate::{Findings, assert_finds, assert_holds};
 
 /// Every package of ours, and the packages of ours that it may import.
-const MAY_IMPORT: [(&str, &[&str]); 6] = [
+const MAY_IMPORT: [(&str, &[&str]); 9] = [
     ("rlnode-limiter", &[]),
     ("rlnode-wire", &["rlnode-limiter"]),
     ("rlnode-client", &["rlnode-limiter", "rlnode-wire"]),
-    ("rlnode", &["rlnode-limiter", "rlnode-wire", "rlnode-client"]),
-    ("rlbench", &["rlnode-limiter", "rlnode-wire", "rlnode-client"]),
+    ("rlnode-cluster", &["rlnode-limiter", "rlnode-wire"]),
+    ("rlnode-member", &["rlnode-limiter", "rlnode-wire", "rlnode-cluster"]),
+    ("rlnode-sim", &["rlnode-limiter", "rlnode-wire", "rlnode-cluster"]),
+    (
+        "rlnode",
+        &["rlnode-limiter", "rlnode-wire", "rlnode-client", "rlnode-cluster", "rlnode-member"],
+    ),
+    (
+        "rlbench",
+        &["rlnode-limiter", "rlnode-wire", "rlnode-client", "rlnode-cluster", "rlnode-member"],
+    ),
     // Like the other tests, the fuzz targets reach into the daemon.
     ("rlnode-fuzz", &["rlnode-limiter", "rlnode-wire", "rlnode-client", "rlnode"]),
 ];
 
 /// Packages of others that only some of ours may import. A name stands for its family too:
 /// `tokio` is also `tokio-util`.
-const CONFINED: [(&str, &[&str]); 6] = [
-    ("tokio", &["rlnode-client", "rlnode", "rlbench"]),
+const CONFINED: [(&str, &[&str]); 9] = [
+    // Codecs of wire formats stay where bytes become types.
+    ("bincode", &["rlnode-wire"]),
+    ("wincode", &["rlnode-wire"]),
+    ("tokio", &["rlnode-client", "rlnode-member", "rlnode", "rlbench"]),
     ("axum", &["rlnode", "rlbench", "rlnode-fuzz"]),
     ("tonic", &["rlnode", "rlbench"]),
     ("clap", &["rlnode", "rlbench"]),
-    ("quinn", &[]),
-    ("rustls", &[]),
+    ("foca", &["rlnode-member"]),
+    ("quinn", &["rlnode-member"]),
+    ("rustls", &["rlnode-member"]),
 ];
 
 /// The fuzz targets are a workspace of their own: the macro that makes a target needs `unsafe`.

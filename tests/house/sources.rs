@@ -14,7 +14,7 @@ const TEST_FILE_LINES_MAX: usize = 800;
 const LONG_FILES: [(&str, &str); 0] = [];
 
 /// Where the decision and the codecs live: no socket, file, clock, thread or environment.
-const LOGIC: [&str; 2] = ["crates/limiter/src/", "crates/wire/src/"];
+const LOGIC: [&str; 3] = ["crates/limiter/src/", "crates/wire/src/", "crates/cluster/src/"];
 
 /// What logic does not name outside its tests.
 const OUTSIDE_WORLD: [&str; 12] = [

@@ -103,7 +103,6 @@ fn limits_that_cannot_work_are_refused() {
         ("[[limit]]\nname = \"a\"\nburst = 5\n", "burst", "no effect without `rate`"),
         ("[[limit]]\nname = \"a\"\nrate = \"1/s\"\nmissing = \"deny\"\n", "missing", "missing"),
         ("[[limit]]\nname = \"a/b\"\nrate = \"1/s\"\n", "\"a/b\"", "`a/b`"),
-        ("[cluster]\nname = \"edge\"\n[[limit]]\nname = \"a\"\nrate = \"1/s\"\n", "cluster", ""),
         (
             "[[limit]]\nname = \"a\"\nrate = \"1/s\"\nalgorithm = \"sliding-log\"\n",
             "\"sliding-log\"",
@@ -112,6 +111,43 @@ fn limits_that_cannot_work_are_refused() {
     ];
     for (text, word, message) in cases {
         assert_points_at(text, word, message);
+    }
+}
+
+/// A cluster without certificates is refused, on loopback too, and so is one that no peer can find.
+#[test]
+fn clusters_that_nobody_could_trust_or_find_are_refused() {
+    let text = |lines: &str| format!("{LIMIT}[cluster]\nname = \"edge\"\n{lines}\n");
+    let peers = "peers = [\"127.0.0.1:7401\", \"127.0.0.1:7402\"]";
+    let tls = "tls = { ca = \"ca.pem\", cert = \"{node}.pem\", key = \"{node}.key\" }";
+    let listen = "listen = \"127.0.0.1:7401\"";
+    let cases = [
+        (text(&format!("{listen}\n{peers}")), "[cluster]", "on loopback too"),
+        (text(&format!("{listen}\n{tls}")), "[cluster]", "has no `peers`"),
+        (text(&format!("{peers}\n{tls}")), "[cluster]", "where peers reach the node `n1`"),
+        (
+            text(&format!("{listen}\n{peers}\ntls = {{ ca = \"ca.pem\", key = \"k\" }}")),
+            "{ ca",
+            "`tls` has no `cert`",
+        ),
+        (
+            text(&format!("{listen}\npeers = [\"edge-1\"]\n{tls}")),
+            "\"edge-1\"",
+            "write `edge-1:7401`",
+        ),
+        (
+            text(&format!("{listen}\n{peers}\n{tls}\nsync_interval = \"1ms\"")),
+            "\"1ms\"",
+            "write `10ms` to `10s`",
+        ),
+        (
+            text(&format!("{listen}\n{peers}\n{tls}\n[node.x.cluster]\npeers = [\"a:1\"]")),
+            "peers = [\"a",
+            "the same on every node",
+        ),
+    ];
+    for (text, word, message) in cases {
+        assert_points_at(&text, word, message);
     }
 }
 

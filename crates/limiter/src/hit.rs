@@ -2,7 +2,8 @@
 
 use crate::algorithm::{Room, TokenBucket};
 use crate::matching::Slot;
-use crate::plan::Rule;
+use crate::rule::Rule;
+use crate::share::{Judgement, SharedBucket, Stand, View};
 use crate::store::Place;
 use crate::{Op, Reason, Verdict, Wait};
 
@@ -22,9 +23,10 @@ pub(crate) struct Hit<'p> {
 }
 
 /// Where a limit's answer comes from.
+#[expect(clippy::large_enum_variant, reason = "nearly every hit is a bucket, and a box is slower")]
 pub(crate) enum State<'p> {
     /// A bucket, found or not yet looked for.
-    Bucket { bucket: &'p TokenBucket, hash: u64, seat: Seat },
+    Bucket { shared: &'p SharedBucket, hash: u64, seat: Seat },
     /// Everything passes.
     Unlimited,
     /// Nothing passes.
@@ -36,20 +38,24 @@ pub(crate) enum State<'p> {
 }
 
 /// A bucket's place in the store, and what it lacks.
-#[derive(Clone, Copy)]
 pub(crate) struct Seat {
     pub(crate) place: Place,
     /// The time, in ticks of the limit.
     pub(crate) tick: u64,
     /// Ticks missing until full.
     pub(crate) missing: u64,
+    /// Where it stands among the members of a cluster, if it is shared with any.
+    pub(crate) stand: Option<Stand>,
+    /// By how much a cost weighs more than itself: the members, in the overflow bucket of a cluster,
+    /// which every node has for itself.
+    pub(crate) weight: u64,
 }
 
 impl<'p> State<'p> {
     /// The bucket `hash`, not yet looked for.
-    pub(crate) fn unseated(bucket: &'p TokenBucket, hash: u64) -> Self {
-        let seat = Seat { place: Place::None, tick: 0, missing: 0 };
-        Self::Bucket { bucket, hash, seat }
+    pub(crate) fn unseated(shared: &'p SharedBucket, hash: u64) -> Self {
+        let seat = Seat { place: Place::None, tick: 0, missing: 0, stand: None, weight: 1 };
+        Self::Bucket { shared, hash, seat }
     }
 }
 
@@ -70,25 +76,79 @@ impl<'p> Hit<'p> {
     /// Notes where the bucket was found, and what it lacks at `now_ns` when it is full at tick
     /// `full_at`, or full already.
     pub(crate) fn sit(&mut self, place: Place, full_at: Option<u64>, now_ns: u64) {
-        if let State::Bucket { bucket, seat, .. } = &mut self.state {
-            let tick = bucket.tick(now_ns);
-            let missing = full_at.map_or(0, |full_at| TokenBucket::missing(full_at, tick));
-            *seat = Seat { place, tick, missing };
+        if let State::Bucket { shared, seat, .. } = &mut self.state {
+            seat.place = place;
+            seat.tick = shared.bucket.tick(now_ns);
+            seat.missing = full_at.map_or(0, |full_at| TokenBucket::missing(full_at, seat.tick));
         }
     }
 
-    /// Finds whether the request may pass here. Only a check and a peek can be denied.
-    pub(crate) fn test(&mut self, op: Op) {
-        if matches!(op, Op::Check | Op::Peek) {
-            self.denial = match &self.state {
-                State::Bucket { bucket, seat, .. } => match bucket.room(seat.missing, self.cost) {
+    /// Where the bucket stands among the members of a cluster.
+    pub(crate) fn stand(&self) -> Option<&Stand> {
+        match &self.state {
+            State::Bucket { seat, .. } => seat.stand.as_ref(),
+            State::Unlimited | State::Deny | State::Uncounted | State::Full => None,
+        }
+    }
+
+    /// `ticks` were charged to the bucket.
+    pub(crate) fn moved(&mut self, ticks: i128) {
+        if let State::Bucket { seat, .. } = &mut self.state
+            && let Some(stand) = &mut seat.stand
+        {
+            stand.moved(ticks);
+        }
+    }
+
+    /// Capacity of the rule, in units.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.rule.allowance.burst()
+    }
+
+    /// Whether units are left, but not this node's to spend yet.
+    pub(crate) fn is_short(&self) -> bool {
+        matches!(self.denial, Some((Reason::Share, _))) && self.stand().is_some()
+    }
+
+    /// Finds whether the request may pass here, in the group of `view` whose next exchange is
+    /// `exchange` away. Only a check and a peek can be denied.
+    pub(crate) fn test(&mut self, op: Op, view: Option<&View>, exchange: Wait) {
+        if !matches!(op, Op::Check | Op::Peek) {
+            return;
+        }
+        self.denial = match &self.state {
+            State::Bucket { shared, hash, seat } => match &seat.stand {
+                Some(stand) => self.denial_of(shared, *hash, stand, view, exchange),
+                None => match shared.bucket.room(seat.missing, weigh(self.cost, seat.weight)) {
                     Room::Fits => None,
                     Room::After(wait) => Some((Reason::Limit, wait)),
                 },
-                State::Unlimited | State::Uncounted => None,
-                State::Deny => Some((Reason::Deny, Wait::NEVER)),
-                State::Full => Some((Reason::Full, FULL_RETRY)),
-            };
+            },
+            State::Unlimited | State::Uncounted => None,
+            State::Deny => Some((Reason::Deny, Wait::NEVER)),
+            State::Full => Some((Reason::Full, FULL_RETRY)),
+        };
+    }
+
+    fn denial_of(
+        &self,
+        shared: &SharedBucket,
+        hash: u64,
+        stand: &Stand,
+        view: Option<&View>,
+        exchange: Wait,
+    ) -> Option<(Reason, Wait)> {
+        if self.cost > shared.bucket.burst() {
+            return Some((Reason::Limit, Wait::NEVER));
+        }
+        match stand.judge(shared.ticks(self.cost)) {
+            Judgement::Fits => None,
+            Judgement::Share => Some((Reason::Share, exchange)),
+            Judgement::Limit => {
+                // No wait helps where only the members that are missing could make room for it.
+                let wait = view.and_then(|view| stand.fits_after(shared, self.cost, view, hash));
+                Some((Reason::Limit, wait.unwrap_or(Wait::NEVER)))
+            }
         }
     }
 
@@ -99,11 +159,17 @@ impl<'p> Hit<'p> {
         verdict.retry_after = retry_after;
         verdict.shadow = self.rule.shadow;
         match &self.state {
-            State::Bucket { bucket, seat, .. } => {
+            State::Bucket { shared, seat, .. } => {
+                let bucket = &shared.bucket;
                 verdict.limit = Some(bucket.burst());
-                verdict.remaining = Some(bucket.remaining(seat.missing));
-                verdict.reset_after = bucket.wait(seat.missing);
                 verdict.window = bucket.window();
+                (verdict.remaining, verdict.reset_after) = match &seat.stand {
+                    Some(stand) => (Some(stand.remaining(shared)), stand.reset_after(shared)),
+                    None => {
+                        let left = bucket.remaining(seat.missing) / seat.weight;
+                        (Some(left), bucket.wait(seat.missing))
+                    }
+                };
             }
             State::Unlimited => {}
             State::Deny | State::Full => {
@@ -118,4 +184,9 @@ impl<'p> Hit<'p> {
         }
         verdict
     }
+}
+
+/// `cost`, weighed. A cost above every capacity stays above it.
+pub(crate) fn weigh(cost: u64, weight: u64) -> u64 {
+    cost.saturating_mul(weight)
 }

@@ -14,18 +14,28 @@ mod limiter;
 mod matching;
 mod plan;
 mod request;
+mod rule;
+mod share;
 mod store;
 mod template;
+mod ticket;
 
 pub use counters::{Counts, RuleCounts};
 pub use decision::{Decision, Freshness, Reason, Verdict, Wait};
 pub use limit::{
-    Limit, Missing, NAME_BYTES_MAX, Override, Quota, RULES_MAX, Rate, Selector, Unmatched, WhenFull,
+    Accuracy, Limit, Missing, NAME_BYTES_MAX, Override, Quota, RULES_MAX, Rate, Selector,
+    Unmatched, WhenFull, WhenIsolated,
 };
-pub use limiter::{Limiter, StoreConfig, Usage};
-pub use plan::{OVERRIDES_MAX, Plan, PlanError, Rule, RuleAt};
+pub use limiter::{Limiter, ShareConfig, StoreConfig, Usage};
+pub use plan::{OVERRIDES_MAX, Plan, PlanError};
 pub use request::{
     ATTRIBUTE_NAME_BYTES_MAX, ATTRIBUTE_VALUE_BYTES_MAX, ATTRIBUTES_MAX, Attributes, COSTS_MAX,
     Costs, DEFAULT_UNIT, ENDPOINT_BYTES_MAX, KEY_BYTES_MAX, Op, Request, RequestError,
     UNIT_BYTES_MAX,
 };
+pub use rule::{Rule, RuleAt};
+pub use share::{
+    Bucket, BucketState, Delta, Loss, MEMBERS_MAX, Members, Numbers, ShareCounts, SnapshotPart,
+    Standing, Sum, Tail, View, ViewMember, member_id, rendezvous,
+};
+pub use ticket::{Answer, Ticket};

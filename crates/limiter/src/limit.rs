@@ -24,6 +24,10 @@ pub struct Limit {
     pub ipv6_prefix: u8,
     /// Counted and reported, decides nothing.
     pub shadow: bool,
+    /// How the nodes of a cluster share it.
+    pub accuracy: Accuracy,
+    /// What happens on a node that reaches too few of the members.
+    pub when_isolated: WhenIsolated,
     /// Exceptions. The most specific one that matches decides instead of the limit.
     pub overrides: Vec<Override>,
 }
@@ -40,6 +44,8 @@ impl Limit {
             missing: Missing::Skip,
             ipv6_prefix: 64,
             shadow: false,
+            accuracy: Accuracy::Balanced,
+            when_isolated: WhenIsolated::Split,
             overrides: Vec::new(),
         }
     }
@@ -90,6 +96,27 @@ pub struct Rate {
     pub count: u64,
     /// Nanoseconds.
     pub period_ns: u64,
+}
+
+/// How the nodes of a cluster share a limit: what a node may have in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accuracy {
+    /// Its share of the level, and a check may be held until peers know of the demand.
+    Balanced,
+    /// The same and up to eight units more on every node; a check never waits.
+    Fast,
+}
+
+/// What a limit does on a node whose group is isolated: it has less than half of the members, or
+/// exactly half without the first of them by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenIsolated {
+    /// The group lives on its part of the limit, as any group does.
+    Split,
+    /// Everything passes. It is counted, into bounded debt.
+    Allow,
+    /// Nothing passes.
+    Deny,
 }
 
 /// What happens to a request that lacks an attribute of the limit's key.

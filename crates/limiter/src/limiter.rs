@@ -3,12 +3,15 @@
 use smallvec::SmallVec;
 
 use crate::counters::{Counters, Counts, Event, Outcome};
-use crate::hit::{Hit, State};
+use crate::hit::{Hit, State, weigh};
 use crate::identity::BucketHasher;
 use crate::matching::Slot;
-use crate::plan::{Allowance, Plan};
+use crate::plan::Plan;
+use crate::rule::Allowance;
+use crate::share::{Fleet, View};
 use crate::store::{Locked, Place, Store};
 use crate::template::MissingAttribute;
+use crate::ticket::{Answer, Ticket};
 use crate::{
     Decision, Freshness, Missing, Op, Reason, Request, RequestError, Unmatched, Verdict, WhenFull,
 };
@@ -26,6 +29,15 @@ pub struct StoreConfig {
     /// Keys the hash that is a bucket's identity, so that nobody outside can choose keys that share
     /// a bucket. The nodes of a cluster have the same.
     pub secret: [u8; 16],
+}
+
+/// What a member of a cluster knows when it starts.
+#[derive(Clone, Debug)]
+pub struct ShareConfig {
+    /// Time between two exchanges with peers, in ns; at least 1.
+    pub sync_interval_ns: u64,
+    /// Who the members are.
+    pub view: View,
 }
 
 /// What the store holds.
@@ -47,18 +59,41 @@ pub struct Limiter {
     store: Store,
     when_full: WhenFull,
     counters: Counters,
+    /// None where there is no cluster.
+    fleet: Option<Fleet>,
 }
 
 impl Limiter {
-    /// A limiter with every bucket full.
+    /// A limiter with every bucket full, on a node of its own.
     pub fn new(plan: Plan, config: StoreConfig) -> Self {
+        Self::build(plan, config, None)
+    }
+
+    /// A limiter with every bucket full, on a member of a cluster. Whoever exchanges with the peers
+    /// drives it by the calls of the sync side; until then it is alone with its part.
+    pub fn new_member(plan: Plan, config: StoreConfig, share: ShareConfig) -> Self {
+        Self::build(plan, config, Some(share))
+    }
+
+    fn build(plan: Plan, config: StoreConfig, share: Option<ShareConfig>) -> Self {
+        let fleet = share.as_ref().map(|share| Fleet::new(share.sync_interval_ns.max(1)));
+        let view = share.map(|share| share.view);
         Self {
             hasher: BucketHasher::new(&config.secret),
-            store: Store::new(config.memory_bytes, config.entries_max, &plan),
+            store: Store::new(config.memory_bytes, config.entries_max, &plan, view),
             when_full: config.when_full,
             counters: Counters::new(plan.rules().len()),
             plan,
+            fleet,
         }
+    }
+
+    pub(crate) fn fleet(&self) -> Option<&Fleet> {
+        self.fleet.as_ref()
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
     }
 
     /// The limits in force.
@@ -67,20 +102,50 @@ impl Limiter {
     }
 
     /// Decides `request` at `now_ns`, nanoseconds of one monotonic clock; a reading older than the
-    /// last counts as no time passed.
+    /// last counts as no time passed. Never waits: what could be held is denied, for the reason
+    /// [`Reason::Share`].
     ///
     /// # Errors
     /// A request outside the bounds; nothing is changed.
+    #[inline]
     pub fn decide(&self, now_ns: u64, request: &Request<'_>) -> Result<Decision<'_>, RequestError> {
+        self.ask(now_ns, request, false, &mut None)
+    }
+
+    /// The same, but a check that is refused only because peers do not yet know of this node's demand
+    /// is held if `may_hold`.
+    ///
+    /// # Errors
+    /// As [`Limiter::decide`].
+    pub fn check(
+        &self,
+        now_ns: u64,
+        request: &Request<'_>,
+        may_hold: bool,
+    ) -> Result<Answer<'_>, RequestError> {
+        let mut held = None;
+        let decision = self.ask(now_ns, request, may_hold, &mut held)?;
+        Ok(held.map_or(Answer::Decided(decision), Answer::Held))
+    }
+
+    fn ask(
+        &self,
+        now_ns: u64,
+        request: &Request<'_>,
+        may_hold: bool,
+        held: &mut Option<Ticket>,
+    ) -> Result<Decision<'_>, RequestError> {
         request.validate()?;
         let matched = self.plan.matched(request);
+        let question = Question::of(request, may_hold);
         if let [slot] = matched.as_slice() {
             // Nearly every request meets one limit, and is spared the lists.
             let mut hit = self.hit(*slot, request);
-            return Ok(self.decide_hits(now_ns, request, hit.as_mut_slice()));
+            return Ok(self.decide_hits(now_ns, &question, hit.as_mut_slice(), held));
         }
         let hits = matched.iter().filter_map(|slot| self.hit(*slot, request));
-        Ok(self.decide_hits(now_ns, request, &mut hits.collect::<SmallVec<[_; 4]>>()))
+        let mut hits = hits.collect::<SmallVec<[_; 4]>>();
+        Ok(self.decide_hits(now_ns, &question, &mut hits, held))
     }
 
     /// Visits up to `buckets` buckets of the store, from where the last call stopped, and drops the
@@ -114,9 +179,9 @@ impl Limiter {
         let state = match &rule.allowance {
             Allowance::Unlimited => State::Unlimited,
             Allowance::Deny => State::Deny,
-            Allowance::TokenBucket(bucket) => {
+            Allowance::TokenBucket(shared) => {
                 match self.hasher.hash(rule.id(), &rule.template, request) {
-                    Ok(hash) => State::unseated(bucket, hash),
+                    Ok(hash) => State::unseated(shared, hash),
                     Err(MissingAttribute) => {
                         self.counters.event(u64::from(slot), Event::Missing, 1);
                         match rule.missing {
@@ -130,66 +195,94 @@ impl Limiter {
         Some(Hit { slot, rule, cost: request.cost_in(&rule.unit), state, denial: None })
     }
 
-    /// Tests all of `hits`, spends in all or none, and puts the answer together.
+    /// Tests all of `hits`, spends in all or none, and puts the answer together. If the check is held
+    /// instead, `held` says so; the answer is then what it would be if it were not.
     #[inline]
-    fn decide_hits<'p>(
+    pub(crate) fn decide_hits<'p>(
         &'p self,
         now_ns: u64,
-        request: &Request<'_>,
+        question: &Question,
         hits: &mut [Hit<'p>],
+        held: &mut Option<Ticket>,
     ) -> Decision<'p> {
         let is_unmatched = hits.iter().all(|hit| hit.rule.shadow);
         let mut locked = self.store.lock(hits.iter().filter_map(Hit::hash), now_ns, &self.plan);
         let mut refused = is_unmatched && self.plan.unmatched() == Unmatched::Deny;
         for hit in hits.iter_mut() {
-            self.seat(hit, &mut locked);
-            hit.test(request.op);
+            self.seat(question, hit, &mut locked);
+            self.test(question.op, hit, &locked);
             refused |= hit.denial.is_some() && !hit.rule.shadow;
         }
-        refused &= request.op == Op::Check;
+        refused &= question.op == Op::Check;
+        if self.fleet.is_some() && question.op == Op::Check {
+            self.claim(question, hits, &mut locked);
+            if refused {
+                *held = self.hold(question, hits, &mut locked);
+                if held.is_some() {
+                    drop(locked);
+                    return self.decision(question, hits);
+                }
+                self.count_share_denied(hits);
+            }
+        }
         for hit in hits.iter_mut() {
             if !refused {
-                self.apply(request.op, hit, &mut locked);
+                self.apply(question.op, hit, &mut locked);
             }
-            self.count(request, hit, refused);
+            self.tally(question, hit, refused);
         }
         let evicted = locked.evicted();
         drop(locked);
         self.counters.event(now_ns, Event::Evicted, evicted);
         self.counters.event(now_ns, Event::Unmatched, u64::from(is_unmatched));
-        self.decision(request, hits)
+        self.decision(question, hits)
     }
 
     /// Looks the bucket of `hit` up, or finds that there is no room for it.
-    fn seat(&self, hit: &mut Hit<'_>, locked: &mut Locked<'_>) {
+    pub(crate) fn seat(&self, question: &Question, hit: &mut Hit<'_>, locked: &mut Locked<'_>) {
         let State::Bucket { hash, .. } = &hit.state else { return };
         let (mut place, mut full_at) = locked.find(*hash);
+        if place != Place::None && self.fleet.is_some() {
+            place = self.seat_member(question, hit, place, locked);
+        }
+        let mut weight = 1;
         if place == Place::None {
-            self.counters.event(*hash, Event::Full, 1);
+            let spread = hit.hash().unwrap_or(0);
+            self.counters.event(spread, Event::Full, 1);
             match self.when_full {
-                WhenFull::Overflow => (place, full_at) = locked.find_overflow(hit.slot),
+                WhenFull::Overflow => {
+                    (place, full_at) = locked.find_overflow(hit.slot);
+                    weight = locked.members() as u64;
+                }
                 WhenFull::Allow => return hit.state = State::Uncounted,
                 WhenFull::Deny => return hit.state = State::Full,
             }
         }
         hit.sit(place, full_at, locked.now_ns());
+        if let State::Bucket { seat, .. } = &mut hit.state {
+            seat.weight = weight;
+        }
     }
 
     /// Changes the bucket of `hit` as `op` says.
-    fn apply(&self, op: Op, hit: &mut Hit<'_>, locked: &mut Locked<'_>) {
+    pub(crate) fn apply(&self, op: Op, hit: &mut Hit<'_>, locked: &mut Locked<'_>) {
         if hit.denial.is_some() {
             return;
         }
-        let State::Bucket { bucket, hash, seat } = &mut hit.state else { return };
+        if hit.stand().is_some() {
+            return self.apply_shared(op, hit, locked);
+        }
+        let State::Bucket { shared, hash, seat } = &mut hit.state else { return };
+        let (bucket, cost) = (&shared.bucket, weigh(hit.cost, seat.weight));
         let after = match op {
             Op::Peek => return,
-            Op::Check => bucket.spend(seat.missing, hit.cost),
+            Op::Check => bucket.spend(seat.missing, cost),
             Op::Debit => {
-                let (after, clipped) = bucket.debit(seat.missing, hit.cost);
+                let (after, clipped) = bucket.debit(seat.missing, cost);
                 self.counters.event(*hash, Event::DebitClipped, u64::from(clipped));
                 after
             }
-            Op::Refund => bucket.refund(seat.missing, hit.cost),
+            Op::Refund => bucket.refund(seat.missing, cost),
             Op::Reset => {
                 locked.remove(seat.place, *hash, hit.slot);
                 seat.missing = 0;
@@ -202,8 +295,13 @@ impl Limiter {
         }
     }
 
+    /// Counts a debit that was cut at the bound of the debt of `hit`.
+    pub(crate) fn note_clipped(&self, hit: &Hit<'_>) {
+        self.counters.event(hit.hash().unwrap_or(0), Event::DebitClipped, 1);
+    }
+
     /// The answer, from what each limit says.
-    fn decision<'p>(&self, request: &Request<'_>, hits: &[Hit<'p>]) -> Decision<'p> {
+    pub(crate) fn decision<'p>(&self, question: &Question, hits: &[Hit<'p>]) -> Decision<'p> {
         let mut deciding: Option<&Hit<'p>> = None;
         for hit in hits.iter().filter(|hit| !hit.rule.shadow) {
             if deciding.is_none_or(|other| hit.verdict().decides_over(&other.verdict())) {
@@ -213,19 +311,21 @@ impl Limiter {
         let verdict = deciding.map_or_else(
             || {
                 let denies = self.plan.unmatched() == Unmatched::Deny;
-                let denied = denies && matches!(request.op, Op::Check | Op::Peek);
+                let denied = denies && matches!(question.op, Op::Check | Op::Peek);
                 Verdict::without_numbers("", if denied { Reason::Unmatched } else { Reason::Ok })
             },
             Hit::verdict,
         );
         let details =
-            if request.details { hits.iter().map(Hit::verdict).collect() } else { Vec::new() };
-        Decision { verdict, freshness: Freshness::Alone, stale_ms: 0, details }
+            if question.details { hits.iter().map(Hit::verdict).collect() } else { Vec::new() };
+        let (freshness, stale_ms) =
+            self.fleet.as_ref().map_or((Freshness::Alone, 0), Fleet::freshness);
+        Decision { verdict, freshness, stale_ms, details }
     }
 
-    fn count(&self, request: &Request<'_>, hit: &Hit<'_>, refused: bool) {
-        let outcome = match request.op {
-            _ if request.is_peek() => Outcome::Peek,
+    pub(crate) fn tally(&self, question: &Question, hit: &Hit<'_>, refused: bool) {
+        let outcome = match question.op {
+            _ if question.is_peek => Outcome::Peek,
             Op::Debit => Outcome::Debit,
             Op::Refund => Outcome::Refund,
             Op::Reset | Op::Peek => return,
@@ -238,5 +338,29 @@ impl Limiter {
         let spends = matches!(outcome, Outcome::Allowed | Outcome::Debit) && hit.takes_units();
         let units = if spends { hit.cost } else { 0 };
         self.counters.add(hit.hash().unwrap_or(0), hit.slot, outcome, units);
+    }
+}
+
+/// What is asked of the limits that apply, whoever asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Question {
+    pub(crate) op: Op,
+    pub(crate) details: bool,
+    pub(crate) is_peek: bool,
+    /// It may be held for an acknowledgement.
+    pub(crate) may_hold: bool,
+    /// It was held before: its demand is known.
+    pub(crate) is_again: bool,
+}
+
+impl Question {
+    fn of(request: &Request<'_>, may_hold: bool) -> Self {
+        Self {
+            op: request.op,
+            details: request.details,
+            is_peek: request.is_peek(),
+            may_hold,
+            is_again: false,
+        }
     }
 }

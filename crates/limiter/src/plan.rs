@@ -3,28 +3,19 @@
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
-use crate::algorithm::TokenBucket;
 use crate::identity::{Identity, unkeyed_hash};
 use crate::matching::{Conditions, KeyList, Matched, Matcher, Pattern, PatternId, Rank, Slot};
+use crate::rule::{Allowance, Rule, RuleAt};
 use crate::template::KeyTemplate;
 use crate::{
-    ATTRIBUTE_NAME_BYTES_MAX, ATTRIBUTE_VALUE_BYTES_MAX, ATTRIBUTES_MAX, Limit, Missing,
-    NAME_BYTES_MAX, Override, Quota, RULES_MAX, Request, Selector, UNIT_BYTES_MAX, Unmatched, ip,
+    ATTRIBUTE_NAME_BYTES_MAX, ATTRIBUTE_VALUE_BYTES_MAX, ATTRIBUTES_MAX, Limit, NAME_BYTES_MAX,
+    Override, Quota, RULES_MAX, Request, Selector, UNIT_BYTES_MAX, Unmatched, ip,
 };
 
 /// Most overrides of one limit: two that are equally specific are compared pair by pair.
 pub const OVERRIDES_MAX: usize = 4096;
 /// The algorithm, as written in the file; part of a limit's identity.
 const ALGORITHM: &str = "token-bucket";
-
-/// Where a rule stands in the list of limits that was compiled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RuleAt {
-    /// Index of the limit.
-    pub limit: usize,
-    /// Index of the override within it; none for the limit itself.
-    pub override_index: Option<usize>,
-}
 
 /// Why limits cannot be compiled. The operator is at fault; nothing is in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,65 +88,10 @@ impl Plan {
     /// Longest time for which a shard may go unswept: see [`TokenBucket::horizon_ns`].
     pub(crate) fn horizon_ns(&self) -> u64 {
         let horizons = self.rules.iter().filter_map(|rule| match &rule.allowance {
-            Allowance::TokenBucket(bucket) => Some(bucket.horizon_ns()),
+            Allowance::TokenBucket(shared) => Some(shared.bucket.horizon_ns()),
             Allowance::Deny | Allowance::Unlimited => None,
         });
         horizons.min().unwrap_or(u64::MAX)
-    }
-}
-
-/// One compiled limit or override.
-#[derive(Debug)]
-pub struct Rule {
-    name: String,
-    at: RuleAt,
-    quota: Quota,
-    id: u64,
-    pub(crate) allowance: Allowance,
-    pub(crate) template: KeyTemplate,
-    pub(crate) unit: String,
-    pub(crate) missing: Missing,
-    pub(crate) shadow: bool,
-}
-
-/// A compiled quota.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Allowance {
-    Deny,
-    Unlimited,
-    TokenBucket(TokenBucket),
-}
-
-impl Allowance {
-    /// Capacity, in units, of what denies or counts; nothing where nothing passes.
-    pub(crate) fn burst(&self) -> u64 {
-        match self {
-            Self::TokenBucket(bucket) => bucket.burst(),
-            Self::Deny | Self::Unlimited => 0,
-        }
-    }
-}
-
-impl Rule {
-    /// `name` of a limit, `name/override` of an override.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Where it stands in the list that was compiled.
-    pub fn at(&self) -> RuleAt {
-        self.at
-    }
-
-    /// How much it lets through.
-    pub fn quota(&self) -> Quota {
-        self.quota
-    }
-
-    /// Its identity: the same on every node whose file names, keys, counts and matches it alike,
-    /// whatever its rate.
-    pub fn id(&self) -> u64 {
-        self.id
     }
 }
 
@@ -185,7 +121,7 @@ impl Compiler {
         let mut base = self.conditions(index, &limit.selector, &template).map_err(refuse)?;
         // Whatever the limit itself spells out, each of its overrides is more specific.
         base.rank = Rank::default();
-        let allowance = Allowance::new(limit.quota).map_err(refuse)?;
+        let allowance = Allowance::new(limit.quota, limit.accuracy).map_err(refuse)?;
         self.push(at, limit, &template, limit.quota, allowance, None, base.clone())?;
 
         let mut ties = Ties::default();
@@ -203,7 +139,7 @@ impl Compiler {
                 return Err(PlanError { at, with, message });
             }
             ties.add(own);
-            let allowance = Allowance::new(over.quota).map_err(refuse)?;
+            let allowance = Allowance::new(over.quota, limit.accuracy).map_err(refuse)?;
             self.push(at, limit, &template, over.quota, allowance, Some(name), merged)?;
         }
         Ok(())
@@ -251,6 +187,7 @@ impl Compiler {
             unit: limit.unit.clone(),
             missing: limit.missing,
             shadow: limit.shadow,
+            when_isolated: limit.when_isolated,
         });
         self.conditions.push(conditions);
         Ok(())
@@ -363,16 +300,6 @@ impl Ties {
             self.by_key.entry(value.clone()).or_default().push(index);
         }
         self.seen.push(own);
-    }
-}
-
-impl Allowance {
-    fn new(quota: Quota) -> Result<Self, String> {
-        Ok(match quota {
-            Quota::Deny => Self::Deny,
-            Quota::Unlimited => Self::Unlimited,
-            Quota::TokenBucket { rate, burst } => Self::TokenBucket(TokenBucket::new(rate, burst)?),
-        })
     }
 }
 

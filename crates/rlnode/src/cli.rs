@@ -5,10 +5,12 @@ use std::io::{stderr, stdout};
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::command::Output;
+use crate::command::cert::Cert;
 use crate::command::check::Check;
 use crate::command::completions::Completions;
 use crate::command::explain::Explain;
 use crate::command::man::Man;
+use crate::command::node::Node;
 use crate::command::run::Run;
 use crate::command::status::Status;
 use crate::command::validate::Validate;
@@ -37,6 +39,8 @@ enum Command {
     Status(Status),
     Validate(Validate),
     Explain(Explain),
+    Cert(Cert),
+    Node(Node),
     Completions(Completions),
     Man(Man),
 }
@@ -49,6 +53,8 @@ impl Cli {
             (Some(Command::Status(status)), _) => status.run(output),
             (Some(Command::Validate(validate)), _) => validate.run(output),
             (Some(Command::Explain(explain)), _) => explain.run(output),
+            (Some(Command::Cert(cert)), _) => cert.run(output),
+            (Some(Command::Node(node)), _) => node.run(output),
             (Some(Command::Completions(completions)), _) => completions.run(output),
             (Some(Command::Man(man)), _) => man.run(output),
             (None, Some(run)) => run.run(output),
@@ -95,6 +101,9 @@ mod tests {
             "rlnode status --addr ./n.sock",
             "rlnode validate cluster.toml",
             "rlnode explain per-key --config cluster.toml",
+            "rlnode cert init --dir certs",
+            "rlnode cert issue --node a --node b --days 30",
+            "rlnode node forget edge-3 --addr ./n.sock",
             "rlnode completions bash",
             "rlnode man",
         ] {

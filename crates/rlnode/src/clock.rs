@@ -32,7 +32,7 @@ impl Clock {
 
     /// Nanoseconds since the machine started.
     pub fn now_ns(&self) -> u64 {
-        read_ns(ClockId::Boottime)
+        boot_ns()
     }
 
     /// Takes over what the wall clock says now. Only times shown to people and callers depend on
@@ -60,6 +60,21 @@ impl Default for Clock {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Nanoseconds since the machine started: the clock of [`Clock::now_ns`], for who has no clock at hand.
+pub fn boot_ns() -> u64 {
+    read_ns(ClockId::Boottime)
+}
+
+/// Unix time in milliseconds, which is only shown.
+pub fn unix_ms() -> u64 {
+    read_ns(ClockId::Realtime) / NS_PER_MS
+}
+
+/// Unix time in seconds, for what is dated, such as a certificate.
+pub fn unix_s() -> i64 {
+    i64::try_from(read_ns(ClockId::Realtime) / NS_PER_S).unwrap_or(i64::MAX)
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one place that reads a clock")]

@@ -93,6 +93,10 @@ pub enum Fault {
     Forbidden,
     /// One check of a well-formed question that cannot be decided.
     BadCheck,
+    /// A check that came before the node knew the counts of its cluster.
+    Starting,
+    /// A held check whose caller went away before it was decided.
+    Gone,
     /// The operating system failed a receive; the door goes on.
     Receive,
     /// The operating system failed a send, or the answer found no room; the answer is lost.
@@ -107,7 +111,7 @@ pub enum Fault {
 
 impl Fault {
     /// Every fault; the index of a fault is its number.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Malformed,
         Self::Version,
         Self::UnknownFlags,
@@ -116,6 +120,8 @@ impl Fault {
         Self::TooShortForReply,
         Self::Forbidden,
         Self::BadCheck,
+        Self::Starting,
+        Self::Gone,
         Self::Receive,
         Self::Send,
         Self::Accept,
@@ -134,6 +140,8 @@ impl Fault {
             Self::TooShortForReply => "too_short_for_reply",
             Self::Forbidden => "forbidden",
             Self::BadCheck => "bad_check",
+            Self::Starting => "starting",
+            Self::Gone => "gone",
             Self::Receive => "receive",
             Self::Send => "send",
             Self::Accept => "accept",

@@ -4,6 +4,7 @@
 //! Decisions are made by the crate `limiter`, bytes are read and written by the crate `wire`.
 
 pub mod bind;
+pub mod certificate;
 pub mod cli;
 pub mod clock;
 pub mod command;
@@ -11,13 +12,18 @@ pub mod config;
 pub mod counters;
 pub mod door;
 pub mod endpoint;
+pub mod engine;
 pub mod environment;
 pub mod exit;
+pub mod frame;
 pub mod histogram;
 pub mod holder;
 pub mod log;
 pub mod metrics;
 pub mod node;
+pub mod refusals;
+#[cfg(test)]
+mod scripted;
 pub mod server;
 pub mod shutdown;
 pub mod socket_file;

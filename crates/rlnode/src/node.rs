@@ -1,20 +1,28 @@
-//! What every door shares: the limiter, the clock and the counts, and how a question is answered.
+//! What every door shares: what answers, the clock and the counts, and how a question is answered.
 //!
-//! It owns no socket. Deciding and writing the answer are kept apart, so that a check whose decision
-//! comes later can be answered later.
+//! It owns no socket. `frame` says how a frame of questions is answered.
 
+use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 
-use limiter::{Decision, Freshness, Limiter, Op, Request, RequestError, Wait};
-use wire::{
-    Check, ERROR_BYTES, ErrorCode, FRAME_BYTES_MAX, FrameError, ReplyWriter, RequestFrame, Status,
-};
+use limiter::{Answer, Decision, Freshness, Limiter, Op, Request, RequestError, Wait};
+use wire::Status;
 
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::door::{Door, DoorAddress, Fault, Outcome};
+use crate::engine::Engine;
 use crate::log::ShownKey;
+
+/// Longest time that a check is held where the request does not say: some round trips within a data
+/// centre, and less than any caller's patience.
+pub const DEFAULT_MAX_WAIT: Duration = Duration::from_millis(5);
+/// Longest time that a check is held whatever the request says: half of what connections get to
+/// finish when the node stops.
+pub const MAX_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Whether the node wants to be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +69,7 @@ impl Caller {
 pub struct Node {
     name: String,
     addresses: Vec<DoorAddress>,
-    limiter: Limiter,
+    engine: Engine,
     clock: Clock,
     counters: Counters,
     started_ns: u64,
@@ -74,17 +82,12 @@ pub struct Node {
 impl Node {
     /// A node of this name that is starting and will listen at `addresses`. `show_keys` lets logs
     /// show keys instead of hashes.
-    pub fn new(
-        name: String,
-        addresses: Vec<DoorAddress>,
-        limiter: Limiter,
-        show_keys: bool,
-    ) -> Self {
+    pub fn new(name: String, addresses: Vec<DoorAddress>, engine: Engine, show_keys: bool) -> Self {
         let clock = Clock::new();
         Self {
             name,
             addresses,
-            limiter,
+            engine,
             started_ns: clock.now_ns(),
             clock,
             counters: Counters::new(),
@@ -104,9 +107,14 @@ impl Node {
         &self.addresses
     }
 
+    /// What answers the checks.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// The limiter.
     pub fn limiter(&self) -> &Limiter {
-        &self.limiter
+        self.engine.limiter()
     }
 
     /// The clock.
@@ -129,100 +137,87 @@ impl Node {
         self.clock.unix_ms(self.started_ns, Wait::ZERO).map_or(0, |ms| ms.div_ceil(1_000))
     }
 
-    /// How well it knows the fleet's counts. There is no fleet.
+    /// How well it knows the cluster's counts.
     pub fn freshness(&self) -> Freshness {
-        Freshness::Alone
+        self.limiter().freshness().0
     }
 
     /// Whether it wants to be asked.
     pub fn readiness(&self) -> Readiness {
         match self.readiness.load(Ordering::Acquire) {
             0 => Readiness::Starting,
-            1 => Readiness::Ready,
+            1 if self.engine.is_ready() => Readiness::Ready,
+            1 => Readiness::Starting,
             _ => Readiness::Stopping,
         }
     }
 
-    /// Says whether it wants to be asked.
+    /// Says whether it wants to be asked. A node that knows the counts of its cluster not yet is
+    /// starting all the same.
     pub fn set_readiness(&self, readiness: Readiness) {
         self.readiness.store(readiness as u8, Ordering::Release);
     }
 
-    /// Answers one frame, received at `now_ns`, by appending a reply or an error frame to `out`, or
-    /// nothing where silence is the answer.
-    ///
-    /// # Errors
-    /// What was wrong with the frame; nothing of it was decided. What there is to answer is in `out`
-    /// already. A stream asks [`FrameError::closes_stream`] what to do next.
-    pub fn answer_frame(
-        &self,
-        now_ns: u64,
-        frame: &[u8],
-        out: &mut Vec<u8>,
-        caller: Caller,
-    ) -> Result<(), FrameError> {
-        let is_sampled = self.counters.count_frame(caller.door);
-        let request = RequestFrame::decode(frame)
-            .inspect_err(|error| self.refuse_frame(*error, frame, out, caller))?;
-        if caller.is_forgeable && !request.covers_reply() {
-            self.refuse(ErrorCode::ReplyTooLong, Fault::TooShortForReply, frame, out, caller);
-            return Ok(());
-        }
-        let bytes_max = if caller.is_forgeable { request.bytes_len() } else { FRAME_BYTES_MAX };
-        let mut reply = ReplyWriter::bounded(out, request.id, request.len(), bytes_max);
-        for check in request.checks() {
-            match self.decide_check(now_ns, check, caller) {
-                Ok(decision) => {
-                    let reset_at_ms = self.clock.unix_ms(now_ns, decision.verdict.reset_after);
-                    reply.decision(&decision, reset_at_ms);
-                }
-                Err(status) => reply.status(status),
-            }
-        }
-        reply.finish();
-        if is_sampled {
-            self.counters.record_duration(caller.door, self.clock.now_ns().saturating_sub(now_ns));
-        }
-        Ok(())
-    }
-
-    /// Counts a frame that cannot be read and appends the error frame that its sender gets, if any.
-    pub fn refuse_frame(&self, error: FrameError, bytes: &[u8], out: &mut Vec<u8>, caller: Caller) {
-        let fault = match error {
-            FrameError::Version(_) => Fault::Version,
-            FrameError::Flags(_) => Fault::UnknownFlags,
-            FrameError::TooLarge(_) => Fault::TooLarge,
-            FrameError::Count(1..) => Fault::TooManyChecks,
-            FrameError::Short
-            | FrameError::Magic
-            | FrameError::Kind(_)
-            | FrameError::Length(_)
-            | FrameError::Count(0)
-            | FrameError::Record(_) => Fault::Malformed,
-        };
-        match (error.code(), caller.door) {
-            (Some(code), _) => self.refuse(code, fault, bytes, out, caller),
-            // A stream is about to be closed: its client is told why.
-            (None, Door::Stream) => self.refuse(ErrorCode::Malformed, fault, bytes, out, caller),
-            (None, _) => self.counters.count_fault(caller.door, fault),
-        }
-    }
-
-    /// Decides one request, received at `now_ns`, and counts it.
+    /// Puts one request, received at `now_ns`, and counts what comes of it. A check may be held for
+    /// `max_wait`, at most [`MAX_WAIT_MAX`], none: [`DEFAULT_MAX_WAIT`].
     ///
     /// # Errors
     /// The request cannot be decided; nothing was changed.
-    pub fn decide(
+    pub fn ask(
         &self,
         now_ns: u64,
         request: &Request<'_>,
         door: Door,
-    ) -> Result<Decision<'_>, RequestError> {
-        let decision = self.limiter.decide(now_ns, request).inspect_err(|_| {
-            self.count_undecided(door, Fault::BadCheck);
-        })?;
-        let outcome = match request.op {
-            _ if request.is_peek() => Outcome::Peek,
+        max_wait: Option<Duration>,
+    ) -> Result<Asked<'_>, Undecided> {
+        if !self.engine.is_ready() {
+            self.count_undecided(door, Fault::Starting);
+            return Err(Undecided::Starting);
+        }
+        let max_wait = max_wait.unwrap_or(DEFAULT_MAX_WAIT).min(MAX_WAIT_MAX);
+        let answer = self.engine.check(now_ns, request, !max_wait.is_zero());
+        match answer.inspect_err(|_| self.count_undecided(door, Fault::BadCheck))? {
+            Answer::Decided(decision) => {
+                self.count(door, request.op, request.is_peek(), &decision, request.key);
+                Ok(Asked::Decided(decision))
+            }
+            Answer::Held(ticket) => {
+                let settling = self.engine.settle(now_ns, ticket, max_wait);
+                // Made here and not in the future, which may be dropped before it ever runs.
+                let mut unsettled = Unsettled { node: self, door, is_settled: false };
+                // The key is only of use to a log.
+                let is_logged = tracing::enabled!(tracing::Level::DEBUG);
+                let key = if is_logged { request.key.to_vec() } else { Vec::new() };
+                Ok(Asked::Held(Box::pin(async move {
+                    let decision = settling.await;
+                    unsettled.settle();
+                    self.count(door, Op::Check, false, &decision, &key);
+                    decision
+                })))
+            }
+        }
+    }
+
+    /// Decides one request now, and counts it: what could be held is denied.
+    ///
+    /// # Errors
+    /// As [`Node::ask`].
+    #[cfg(test)]
+    pub(crate) fn decide(
+        &self,
+        now_ns: u64,
+        request: &Request<'_>,
+        door: Door,
+    ) -> Result<Decision<'_>, Undecided> {
+        match self.ask(now_ns, request, door, Some(Duration::ZERO))? {
+            Asked::Decided(decision) => Ok(decision),
+            Asked::Held(_) => panic!("a check was held that may not be"),
+        }
+    }
+
+    fn count(&self, door: Door, op: Op, is_peek: bool, decision: &Decision<'_>, key: &[u8]) {
+        let outcome = match op {
+            _ if is_peek => Outcome::Peek,
             Op::Check if decision.verdict.allowed => Outcome::Allowed,
             Op::Check | Op::Peek => Outcome::Denied,
             Op::Debit => Outcome::Debit,
@@ -235,51 +230,16 @@ impl Node {
                 door = door.as_str(),
                 limit = decision.verdict.limit_name,
                 reason = decision.verdict.reason.as_str(),
-                key = %self.shown_key(request.key),
+                key = %self.shown_key(key),
                 "denied"
             );
         }
-        Ok(decision)
     }
 
-    fn decide_check(
-        &self,
-        now_ns: u64,
-        check: Result<Check<'_>, Status>,
-        caller: Caller,
-    ) -> Result<Decision<'_>, Status> {
-        let request = match check {
-            Ok(check) => check.request,
-            Err(status) => {
-                self.count_undecided(caller.door, Fault::BadCheck);
-                return Err(status);
-            }
-        };
-        if caller.is_forgeable && request.op == Op::Refund {
-            self.count_undecided(caller.door, Fault::Forbidden);
-            return Err(Status::Forbidden);
-        }
-        self.decide(now_ns, &request, caller.door).map_err(Status::from)
-    }
-
-    fn count_undecided(&self, door: Door, fault: Fault) {
+    /// Counts a check that was not decided.
+    pub(crate) fn count_undecided(&self, door: Door, fault: Fault) {
         self.counters.count_check(door, Outcome::Error);
         self.counters.count_fault(door, fault);
-    }
-
-    /// Appends an error frame, unless a datagram would get back more than it brought.
-    fn refuse(
-        &self,
-        code: ErrorCode,
-        fault: Fault,
-        bytes: &[u8],
-        out: &mut Vec<u8>,
-        caller: Caller,
-    ) {
-        self.counters.count_fault(caller.door, fault);
-        if caller.door != Door::Udp || bytes.len() >= ERROR_BYTES {
-            wire::write_error(out, wire::frame_id(bytes), code);
-        }
     }
 
     /// `key` as logs may show it.
@@ -288,6 +248,75 @@ impl Node {
             ShownKey::Text(key)
         } else {
             ShownKey::Hash(self.key_hasher.hash_one(key))
+        }
+    }
+}
+
+/// What came of a request.
+pub enum Asked<'n> {
+    /// The decision.
+    Decided(Decision<'n>),
+    /// A check that is held: its decision comes later.
+    Held(Held<'n>),
+}
+
+/// A decision that comes later, already counted then. Dropping it gives the check up.
+pub type Held<'n> = Pin<Box<dyn Future<Output = Decision<'n>> + Send + 'n>>;
+
+/// Why there is no decision. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Undecided {
+    /// The caller's fault: the request breaks a bound.
+    Request(RequestError),
+    /// The node does not know the cluster's counts yet.
+    Starting,
+}
+
+impl fmt::Display for Undecided {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Request(error) => error.fmt(f),
+            Self::Starting => {
+                f.write_str("the node is starting and does not know the counts of its cluster yet")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Undecided {}
+
+impl From<RequestError> for Undecided {
+    fn from(error: RequestError) -> Self {
+        Self::Request(error)
+    }
+}
+
+impl From<Undecided> for Status {
+    fn from(undecided: Undecided) -> Self {
+        match undecided {
+            Undecided::Request(error) => error.into(),
+            Undecided::Starting => Self::Starting,
+        }
+    }
+}
+
+/// Counts a held check whose caller goes away before it is decided.
+struct Unsettled<'n> {
+    node: &'n Node,
+    door: Door,
+    is_settled: bool,
+}
+
+impl Unsettled<'_> {
+    fn settle(&mut self) {
+        self.is_settled = true;
+    }
+}
+
+impl Drop for Unsettled<'_> {
+    fn drop(&mut self) {
+        if !self.is_settled {
+            self.node.count_undecided(self.door, Fault::Gone);
         }
     }
 }
@@ -306,190 +335,20 @@ impl Node {
             secret: [7; 16],
         };
         let limiter = Limiter::new(plan.expect("a sound limit"), store);
-        std::sync::Arc::new(Self::new("test".to_owned(), Vec::new(), limiter, false))
+        let engine = Engine::Alone(Box::new(limiter));
+        std::sync::Arc::new(Self::new("test".to_owned(), Vec::new(), engine, false))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use limiter::Reason;
-    use wire::{HEADER_BYTES, RequestWriter, ServerFrame, decode_reply};
 
     use super::*;
+    use crate::scripted::{NOW_NS, Scripted};
 
-    const NOW_NS: u64 = 1_000_000_000_000;
-    const LOCAL: Caller = Caller { door: Door::Udp, is_forgeable: false };
-    const EXPOSED: Caller = Caller { door: Door::Udp, is_forgeable: true };
-
-    fn frame_of(requests: &[Request<'_>], is_padded: bool) -> Vec<u8> {
-        let mut frame = Vec::new();
-        let mut writer = RequestWriter::new(&mut frame, 42);
-        for request in requests {
-            writer.check(request, None).expect("room in the frame");
-        }
-        if is_padded {
-            writer = writer.pad_for_reply();
-        }
-        writer.finish();
-        frame
-    }
-
-    fn answer(node: &Node, frame: &[u8], caller: Caller) -> Vec<u8> {
-        let mut out = Vec::new();
-        let _ = node.answer_frame(NOW_NS, frame, &mut out, caller);
-        out
-    }
-
-    /// Each answer as allowed and remaining, or as the status it has instead.
-    fn outcomes(reply: &[u8]) -> Vec<Result<(bool, Option<u64>), Status>> {
-        match decode_reply(reply).expect("a reply") {
-            ServerFrame::Reply(reply) => {
-                assert_eq!(reply.id, 42);
-                let told = |answer: Result<wire::Answer<'_>, Status>| {
-                    answer.map(|answer| (answer.allowed, answer.remaining))
-                };
-                reply.answers().map(told).collect()
-            }
-            other => panic!("not a reply: {other:?}"),
-        }
-    }
-
-    fn error_code(reply: &[u8]) -> ErrorCode {
-        match decode_reply(reply).expect("a reply") {
-            ServerFrame::Error { id: 42, code, .. } => code,
-            other => panic!("not an error with the request's id: {other:?}"),
-        }
-    }
-
-    fn check<'a>() -> Request<'a> {
+    fn check() -> Request<'static> {
         Request::check(b"GET /", b"alice")
-    }
-
-    #[test]
-    fn checks_of_a_frame_are_answered_in_order() {
-        let node = Node::with_burst(2);
-        let peek = check().with_op(Op::Peek);
-        let frame = frame_of(&[check(), peek, check(), check()], false);
-        assert_eq!(
-            outcomes(&answer(&node, &frame, LOCAL)),
-            [Ok((true, Some(1))), Ok((true, Some(1))), Ok((true, Some(0))), Ok((false, Some(0)))]
-        );
-        let counters = node.counters();
-        assert_eq!(counters.frames(Door::Udp), 1);
-        assert_eq!(counters.checks(Door::Udp, Outcome::Allowed), 2);
-        assert_eq!(counters.checks(Door::Udp, Outcome::Peek), 1);
-        assert_eq!(counters.checks(Door::Udp, Outcome::Denied), 1);
-    }
-
-    #[test]
-    fn a_check_that_cannot_be_decided_stops_no_other() {
-        let node = Node::with_burst(2);
-        let frame = frame_of(&[Request::check(b"x", b""), check()], false);
-        assert_eq!(
-            outcomes(&answer(&node, &frame, LOCAL)),
-            [Err(Status::KeyEmpty), Ok((true, Some(1)))]
-        );
-        assert_eq!(node.counters().checks(Door::Udp, Outcome::Error), 1);
-        assert_eq!(node.counters().faults(Door::Udp, Fault::BadCheck), 1);
-    }
-
-    #[test]
-    fn a_forgeable_sender_must_pad_and_a_refused_frame_charges_nothing() {
-        let node = Node::with_burst(2);
-        let short = frame_of(&[check()], false);
-        let refused = answer(&node, &short, EXPOSED);
-        assert_eq!(error_code(&refused), ErrorCode::ReplyTooLong);
-        assert!(refused.len() <= short.len());
-        assert_eq!(node.counters().faults(Door::Udp, Fault::TooShortForReply), 1);
-
-        let padded = frame_of(&[check()], true);
-        let answered = answer(&node, &padded, EXPOSED);
-        assert_eq!(outcomes(&answered), [Ok((true, Some(1)))]);
-        assert!(answered.len() <= padded.len());
-    }
-
-    #[test]
-    fn details_never_make_an_answer_longer_than_a_forgeable_question() {
-        let node = Node::with_burst(2);
-        let mut request = check();
-        request.details = true;
-        let padded = frame_of(&[request], true);
-        assert!(answer(&node, &padded, EXPOSED).len() <= padded.len());
-    }
-
-    #[test]
-    fn a_forgeable_sender_gives_nothing_back() {
-        let node = Node::with_burst(2);
-        let refund = check().with_op(Op::Refund);
-        let frame = frame_of(&[check(), refund.clone(), check()], true);
-        assert_eq!(
-            outcomes(&answer(&node, &frame, EXPOSED)),
-            [Ok((true, Some(1))), Err(Status::Forbidden), Ok((true, Some(0)))]
-        );
-        assert_eq!(node.counters().faults(Door::Udp, Fault::Forbidden), 1);
-        let local = answer(&node, &frame_of(&[refund], false), LOCAL);
-        assert_eq!(outcomes(&local), [Ok((true, Some(1)))]);
-    }
-
-    #[test]
-    fn no_prefix_and_no_flipped_bit_of_a_datagram_is_answered_with_more() {
-        let node = Node::with_burst(1_000_000);
-        let frame = frame_of(&[check()], false);
-        let local_reply_max = wire::reply_bytes_max(wire::CHECKS_MAX);
-        for length in 0..frame.len() {
-            assert!(answer(&node, &frame[..length], LOCAL).len() <= length);
-        }
-        for at in 0..frame.len() * 8 {
-            let mut flipped = frame.clone();
-            flipped[at / 8] ^= 1 << (at % 8);
-            assert!(answer(&node, &flipped, EXPOSED).len() <= flipped.len());
-            assert!(answer(&node, &flipped, LOCAL).len() <= local_reply_max);
-        }
-    }
-
-    #[test]
-    fn faults_of_frames_are_counted_by_kind_and_charge_nothing() {
-        let node = Node::with_burst(1);
-        let frame = frame_of(&[check()], false);
-        let broken = |at: usize, byte: u8| {
-            let mut broken = frame.clone();
-            broken[at] = byte;
-            broken
-        };
-        assert_eq!(error_code(&answer(&node, &broken(2, 9), LOCAL)), ErrorCode::Version);
-        assert_eq!(error_code(&answer(&node, &broken(17, 1), LOCAL)), ErrorCode::UnknownFlags);
-        assert_eq!(error_code(&answer(&node, &broken(19, 9), LOCAL)), ErrorCode::TooManyChecks);
-        assert_eq!(error_code(&answer(&node, &broken(18, 0), LOCAL)), ErrorCode::Malformed);
-        // Neither a frame nor anything that wants an answer.
-        assert!(answer(&node, &broken(0, 0), LOCAL).is_empty());
-        assert!(answer(&node, &broken(3, 2), LOCAL).is_empty());
-        let counters = node.counters();
-        assert_eq!(counters.faults(Door::Udp, Fault::Version), 1);
-        assert_eq!(counters.faults(Door::Udp, Fault::UnknownFlags), 1);
-        assert_eq!(counters.faults(Door::Udp, Fault::TooManyChecks), 1);
-        assert_eq!(counters.faults(Door::Udp, Fault::Malformed), 3);
-        assert_eq!(outcomes(&answer(&node, &frame, LOCAL)), [Ok((true, Some(0)))]);
-    }
-
-    #[test]
-    fn a_stream_is_told_before_it_is_closed() {
-        let node = Node::with_burst(1);
-        let mut out = Vec::new();
-        let error = wire::frame_length(b"GET / HTTP/1.1\r\n\r\n..").expect_err("not a frame");
-        node.refuse_frame(error, b"GET", &mut out, Caller::known(Door::Stream));
-        assert!(matches!(
-            decode_reply(&out),
-            Ok(ServerFrame::Error { id: 0, code: ErrorCode::Malformed, .. })
-        ));
-    }
-
-    #[test]
-    fn answers_are_appended_behind_what_is_there() {
-        let node = Node::with_burst(1);
-        let mut out = b"before".to_vec();
-        let frame = frame_of(&[check()], false);
-        node.answer_frame(NOW_NS, &frame, &mut out, LOCAL).expect("a sound frame");
-        assert!(out.starts_with(b"before") && out.len() > 6 + HEADER_BYTES);
     }
 
     #[test]
@@ -508,5 +367,69 @@ mod tests {
         assert!(shown.starts_with('#') && !shown.contains("alice"), "{shown}");
         assert_eq!(shown, node.shown_key(b"alice").to_string());
         assert_ne!(shown, node.shown_key(b"bob").to_string());
+    }
+
+    #[tokio::test]
+    async fn a_held_check_is_counted_when_it_is_decided_and_only_then() {
+        let (node, peer) = Scripted::node(10);
+        let ask = |wait| node.ask(NOW_NS, &check(), Door::Udp, wait).expect("a sound request");
+        for _ in 0..5 {
+            assert!(matches!(ask(None), Asked::Decided(it) if it.verdict.allowed));
+        }
+        let Asked::Held(held) = ask(None) else { panic!("more than its share") };
+        let allowed = || node.counters().checks(Door::Udp, Outcome::Allowed);
+        assert_eq!(allowed(), 5);
+        peer.acknowledge();
+        let (decision, ()) = tokio::join!(held, async {
+            tokio::task::yield_now().await;
+            peer.acknowledge();
+        });
+        assert!(decision.verdict.allowed, "{decision:?}");
+        assert_eq!(allowed(), 6);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_held_check_is_denied_when_its_wait_is_over_and_a_wait_of_0_holds_nothing() {
+        let (node, _peer) = Scripted::node(10);
+        let ask = |wait| node.ask(NOW_NS, &check(), Door::Udp, wait).expect("a sound request");
+        for _ in 0..5 {
+            ask(None);
+        }
+        assert!(matches!(ask(Some(Duration::ZERO)), Asked::Decided(it) if !it.verdict.allowed));
+        for wait in [None, Some(Duration::from_millis(1)), Some(Duration::from_secs(3_600))] {
+            let Asked::Held(held) = ask(wait) else { panic!("it may be held") };
+            let bound = wait.unwrap_or(DEFAULT_MAX_WAIT).min(MAX_WAIT_MAX);
+            let bound = bound + Duration::from_millis(2);
+            let decision = tokio::time::timeout(bound, held).await.expect("within its wait");
+            assert_eq!(decision.verdict.reason, Reason::Share);
+        }
+        assert_eq!(node.counters().checks(Door::Udp, Outcome::Denied), 4);
+    }
+
+    #[tokio::test]
+    async fn a_caller_that_goes_away_is_counted_and_nothing_is_spent_for_it() {
+        let (node, peer) = Scripted::node(10);
+        let ask = || node.ask(NOW_NS, &check(), Door::Udp, None).expect("a sound request");
+        for _ in 0..5 {
+            ask();
+        }
+        let Asked::Held(held) = ask() else { panic!("more than its share") };
+        drop(held);
+        peer.acknowledge();
+        assert_eq!(node.counters().faults(Door::Udp, Fault::Gone), 1);
+        assert_eq!(node.counters().checks(Door::Udp, Outcome::Error), 1);
+        assert_eq!(node.limiter().counts().rules[0].units, 5);
+    }
+
+    #[test]
+    fn a_node_that_starts_decides_nothing() {
+        let (node, peer) = Scripted::node(10);
+        assert_eq!(node.readiness(), Readiness::Ready);
+        peer.set_ready(false);
+        assert_eq!(node.readiness(), Readiness::Starting);
+        let asked = node.ask(NOW_NS, &check(), Door::Udp, None);
+        assert_eq!(asked.err(), Some(Undecided::Starting));
+        assert_eq!(node.counters().faults(Door::Udp, Fault::Starting), 1);
+        assert_eq!(node.limiter().counts().rules[0].units, 0);
     }
 }

@@ -8,14 +8,17 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use limiter::{Limiter, StoreConfig};
+use member::tls::TlsFiles;
+use member::{Member, Settings, StartError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::bind::{BindError, Bound};
 use crate::clock;
-use crate::config::Config;
+use crate::config::{Cluster, Config, Tls};
 use crate::door::DoorAddress;
 use crate::endpoint::CONNECTIONS_MAX;
+use crate::engine::Engine;
 use crate::log::Throttle;
 use crate::node::{Node, Readiness};
 use crate::shutdown::{DRAIN, FINISH, Phase, Shutdown, Stop};
@@ -29,8 +32,11 @@ const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// Sweeps that visit the whole of the tables: entries at rest are gone ten seconds later, and each
 /// sweep is short enough not to hold up a check.
 const SWEEPS_PER_ROUND: usize = 500;
+/// What a member gets to leave its cluster, beyond the second that it takes at most. All in all a stop
+/// stays below five seconds.
+const LEAVE: Duration = Duration::from_millis(1_300);
 /// What the doors get beyond the time of their connections, to end themselves.
-const MARGIN: Duration = Duration::from_millis(500);
+const MARGIN: Duration = Duration::from_millis(300);
 /// Open files that the process asks for: the connections of four listening sockets (stream,
 /// seqpacket, HTTP on TCP and unix) and a thousand to spare.
 const OPEN_FILES: u64 = 4 * CONNECTIONS_MAX as u64 + 1_024;
@@ -47,7 +53,7 @@ pub async fn run(config: Config) -> Result<(), ServerError> {
     }
     let workers = available_parallelism().map_or(1, NonZero::get);
     let bound = Bound::bind(&config.listen, workers).map_err(ServerError::Bind)?;
-    let node = node_of(config, bound.addresses.clone()).map_err(ServerError::System)?;
+    let node = node_of(config, bound.addresses.clone())?;
     serve(Arc::new(node), bound, signals).await
 }
 
@@ -56,35 +62,68 @@ pub async fn run(config: Config) -> Result<(), ServerError> {
 pub enum ServerError {
     /// It cannot listen.
     Bind(BindError),
+    /// It cannot be a member of its cluster.
+    Member(StartError),
     /// The system refuses something that every process needs.
     System(io::Error),
     /// A door failed; the node stopped.
     Door,
+    /// What speaks with the peers failed; the node stopped, rather than go on as if it were alone.
+    Peers,
 }
 
 impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bind(error) => error.fmt(f),
+            Self::Member(error) => error.fmt(f),
             Self::System(error) => write!(f, "the system refused to start the node: {error}"),
             Self::Door => write!(f, "a door failed; the log says why"),
+            Self::Peers => write!(f, "what speaks with the peers failed; the log says why"),
         }
     }
 }
 
 impl std::error::Error for ServerError {}
 
-fn node_of(config: Config, addresses: Vec<DoorAddress>) -> io::Result<Node> {
+/// The node of `config`. A member looks its peers up first, which takes some seconds at most.
+fn node_of(config: Config, addresses: Vec<DoorAddress>) -> Result<Node, ServerError> {
+    let Config { node, cluster, memory, plan, show_keys, .. } = config;
     let mut secret = [0; 16];
-    rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty())?;
+    rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty())
+        .map_err(|error| ServerError::System(error.into()))?;
     let store = StoreConfig {
-        memory_bytes: config.memory.max_bytes,
-        entries_max: config.memory.max_entries,
-        when_full: config.memory.when_full,
+        memory_bytes: memory.max_bytes,
+        entries_max: memory.max_entries,
+        when_full: memory.when_full,
         secret,
     };
-    let limiter = Limiter::new(config.plan, store);
-    Ok(Node::new(config.node, addresses, limiter, config.show_keys))
+    let engine = match cluster {
+        None => Engine::Alone(Box::new(Limiter::new(plan, store))),
+        Some(cluster) => {
+            let forget_after_ns = cluster.forget_after_ns;
+            let clock = member::Clock { now_ns: clock::boot_ns, unix_ms: clock::unix_ms };
+            let member = Member::start(settings_of(node.clone(), cluster), plan, store, clock);
+            Engine::Member { member: member.map_err(ServerError::Member)?, forget_after_ns }
+        }
+    };
+    Ok(Node::new(node, addresses, engine, show_keys))
+}
+
+fn settings_of(node: String, cluster: Cluster) -> Settings {
+    let Tls { ca, cert, key } = cluster.tls;
+    Settings {
+        node,
+        cluster: cluster.name,
+        region: cluster.region,
+        listen: cluster.listen,
+        peers: cluster.peers,
+        sync_interval: Duration::from_nanos(cluster.sync_interval_ns),
+        expect: cluster.expect,
+        ready_early: cluster.ready_early,
+        tls: TlsFiles { ca, cert, key, secret: cluster.secret },
+        forget_after: Duration::from_nanos(cluster.forget_after_ns),
+    }
 }
 
 async fn serve(node: Arc<Node>, bound: Bound, mut signals: Signals) -> Result<(), ServerError> {
@@ -101,13 +140,11 @@ async fn serve(node: Arc<Node>, bound: Bound, mut signals: Signals) -> Result<()
     for at in node.addresses() {
         tracing::info!(door = at.door.as_str(), address = at.address, "listening");
     }
+    if let Some(address) = node.engine().peer_address() {
+        tracing::info!(%address, "listening for peers");
+    }
     node.set_readiness(Readiness::Ready);
-    tracing::info!(
-        node = node.name(),
-        limits = node.limiter().plan().rules().len(),
-        version = env!("CARGO_PKG_VERSION"),
-        "ready"
-    );
+    keepers.spawn(tell_ready(Arc::clone(&node), shutdown.clone()));
 
     let mut result = Ok(());
     tokio::select! {
@@ -116,10 +153,14 @@ async fn serve(node: Arc<Node>, bound: Bound, mut signals: Signals) -> Result<()
             log_failure(ended);
             result = Err(ServerError::Door);
         }
+        () = node.engine().failed() => {
+            tracing::error!("the thread that speaks with the peers ended by itself");
+            result = Err(ServerError::Peers);
+        }
     }
     node.set_readiness(Readiness::Stopping);
     tokio::select! {
-        () = wind_down(&stop, &mut doors, &mut keepers) => tracing::info!("stopped"),
+        () = wind_down(&stop, &node, &mut doors, &mut keepers) => tracing::info!("stopped"),
         name = signals.next() => tracing::warn!(signal = name, "stopped at once"),
     }
     drop(socket_files);
@@ -128,8 +169,9 @@ async fn serve(node: Arc<Node>, bound: Bound, mut signals: Signals) -> Result<()
     result
 }
 
-/// Drains, closes, and waits for every task, each for a bounded time.
-async fn wind_down(stop: &Stop, doors: &mut JoinSet<()>, keepers: &mut JoinSet<()>) {
+/// Drains, closes, and waits for every task, each for a bounded time. The cluster is left when nobody
+/// asks any more, so that what was let through last is told too.
+async fn wind_down(stop: &Stop, node: &Node, doors: &mut JoinSet<()>, keepers: &mut JoinSet<()>) {
     stop.advance(Phase::Draining);
     tokio::time::sleep(DRAIN).await;
     stop.advance(Phase::Closing);
@@ -144,6 +186,23 @@ async fn wind_down(stop: &Stop, doors: &mut JoinSet<()>, keepers: &mut JoinSet<(
     if tokio::time::timeout(FINISH + MARGIN, finish).await.is_err() {
         tracing::warn!("doors cut at stop");
     }
+    if tokio::time::timeout(LEAVE, node.engine().leave()).await.is_err() {
+        tracing::warn!("the cluster was not left in time; the peers find out by themselves");
+    }
+}
+
+/// Says once that the node answers, which a member does when it knows the counts.
+async fn tell_ready(node: Arc<Node>, mut shutdown: Shutdown) {
+    tokio::select! {
+        () = node.engine().started() => {}
+        () = shutdown.reached(Phase::Draining) => return,
+    }
+    tracing::info!(
+        node = node.name(),
+        limits = node.limiter().plan().rules().len(),
+        version = env!("CARGO_PKG_VERSION"),
+        "ready"
+    );
 }
 
 fn log_failure(ended: Result<(), JoinError>) {

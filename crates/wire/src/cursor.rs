@@ -9,6 +9,12 @@ impl<'a> Cursor<'a> {
         Self(bytes)
     }
 
+    /// How many bytes are not read yet.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// The next `len` bytes.
     #[inline]
     pub(crate) fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {

@@ -6,13 +6,15 @@
 //!
 //! - [`frame`]: the local frame, which UDP and unix sockets carry. `docs/protocol.md` describes it
 //!   for whoever writes a client in another language.
+//! - [`peer`]: what the nodes of a cluster say to each other; see `docs/peer-protocol.md`.
 
 mod cursor;
 pub mod frame;
+pub mod peer;
 
 pub use frame::{
     Answer, Answers, CHECKS_MAX, Check, Checks, Detail, Details, ERROR_BYTES, ErrorCode,
-    FRAME_BYTES_MAX, FrameError, HEADER_BYTES, LIMIT_NAME_BYTES_MAX, REPLY_RECORD_BYTES_MAX, Reply,
-    ReplyWriter, RequestFrame, RequestWriter, ServerFrame, Status, VERSION, WriteError,
-    decode_reply, frame_id, frame_length, reply_bytes_max, write_error,
+    FRAME_BYTES_MAX, FrameError, HEADER_BYTES, LIMIT_NAME_BYTES_MAX, PausedReply,
+    REPLY_RECORD_BYTES_MAX, Reply, ReplyWriter, RequestFrame, RequestWriter, ServerFrame, Status,
+    VERSION, WriteError, decode_reply, frame_id, frame_length, reply_bytes_max, write_error,
 };

@@ -28,6 +28,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     seed(&corpus, "reply_frame", "statuses", &statuses())?;
     seed(&corpus, "reply_frame", "busy", &busy())?;
 
+    for entry in fs::read_dir(root.join("../../crates/wire/tests/peer/vectors"))? {
+        let path = entry?.path();
+        let frame = vector(&fs::read_to_string(&path)?)?;
+        let name =
+            path.file_stem().and_then(|name| name.to_str()).ok_or("a name that is no text")?;
+        seed(&corpus, "peer_frame", name, &frame)?;
+        // The target takes a type and a payload too.
+        let (header, payload) = frame.split_at(8);
+        seed(&corpus, "peer_frame", &format!("{name}_payload"), &[&header[..1], payload].concat())?;
+    }
+
     let frames: Vec<u8> = stream.into_iter().flat_map(|(_, frame)| frame).collect();
     for (name, read_lens, tail) in [
         ("by_byte", &[][..], &b""[..]),

@@ -3,6 +3,7 @@
 pub(crate) mod answer;
 pub(crate) mod caller;
 pub(crate) mod config;
+pub(crate) mod fleet;
 pub(crate) mod http;
 pub(crate) mod log;
 pub(crate) mod metrics;
@@ -14,6 +15,7 @@ pub(crate) mod time;
 pub(crate) use answer::{Answer, Refusal};
 pub(crate) use caller::{Caller, Surface, check, frame_of};
 pub(crate) use config::Config;
+pub(crate) use fleet::Fleet;
 pub(crate) use http::{HttpConnection, Response};
 pub(crate) use metrics::Metrics;
 pub(crate) use node::{Node, Place};

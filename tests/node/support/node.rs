@@ -21,13 +21,17 @@ use super::{Caller, Config, Ended, HttpConnection, Metrics, Surface, process, wa
 const READY: &str = "ready node=";
 /// The unix socket of every node, in its place.
 pub(crate) const SOCKET_FILE: &str = "n.sock";
-/// The name of every node.
+/// The name of every node that is alone.
 pub(crate) const NODE_NAME: &str = "n1";
+/// Name of the configuration file.
+const CONFIG_FILE: &str = "cluster.toml";
 
 /// A folder with a configuration file, in which a node can be started, also several times.
 #[derive(Debug)]
 pub(crate) struct Place {
-    folder: TempDir,
+    folder: Arc<TempDir>,
+    node: String,
+    socket_file: String,
 }
 
 impl Place {
@@ -40,9 +44,21 @@ impl Place {
     #[track_caller]
     pub(crate) fn with_text(text: &str) -> Arc<Self> {
         let folder = tempfile::tempdir().expect("a folder for temporary files");
-        let place = Self { folder };
-        fs::write(place.config_path(), text).expect("a file in our own folder");
-        Arc::new(place)
+        fs::write(folder.path().join(CONFIG_FILE), text).expect("a file in our own folder");
+        let (folder, socket_file) = (Arc::new(folder), SOCKET_FILE.to_owned());
+        Arc::new(Self { folder, node: NODE_NAME.to_owned(), socket_file })
+    }
+
+    /// A place that shares its folder and file with the places of other nodes; its sockets have the
+    /// node's name.
+    pub(crate) fn shared(folder: &Arc<TempDir>, node: &str) -> Arc<Self> {
+        let (folder, socket_file) = (Arc::clone(folder), format!("{node}.sock"));
+        Arc::new(Self { folder, node: node.to_owned(), socket_file })
+    }
+
+    /// The name of its node.
+    pub(crate) fn node(&self) -> &str {
+        &self.node
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -50,11 +66,11 @@ impl Place {
     }
 
     pub(crate) fn config_path(&self) -> PathBuf {
-        self.folder().join("cluster.toml")
+        self.folder().join(CONFIG_FILE)
     }
 
     pub(crate) fn socket_path(&self) -> PathBuf {
-        self.folder().join(SOCKET_FILE)
+        self.folder().join(&self.socket_file)
     }
 
     /// The command that starts a node here.
@@ -74,7 +90,7 @@ impl Place {
     }
 
     fn prepare(&self, command: &mut Command) {
-        command.arg("--config").arg(self.config_path()).args(["--node", NODE_NAME]);
+        command.arg("--config").arg(self.config_path()).args(["--node", &self.node]);
         command.current_dir(self.folder()).env("TMPDIR", self.folder());
     }
 
@@ -111,13 +127,18 @@ impl Node {
     /// Runs a command that becomes a node, and waits until it is ready.
     #[track_caller]
     pub(crate) fn spawn(place: Arc<Place>, command: Command) -> Self {
-        let mut node = Self::spawn_unready(place, command);
-        let is_ready = node.log.wait_for(READY, PATIENCE);
-        assert!(is_ready, "the node does not get ready:\n{}", node.log.text());
-        let status = node.status();
-        node.udp = address_of(&status, "udp");
-        node.http = address_of(&status, "http");
-        node
+        Self::spawn_unready(place, command).await_ready()
+    }
+
+    /// Waits until it is ready, and learns where it listens.
+    #[track_caller]
+    pub(crate) fn await_ready(mut self) -> Self {
+        let is_ready = self.log.wait_for(READY, PATIENCE);
+        assert!(is_ready, "the node does not get ready:\n{}", self.log.text());
+        let status = self.status();
+        self.udp = address_of(&status, "udp");
+        self.http = address_of(&status, "http");
+        self
     }
 
     /// Runs a command that may become a node.
@@ -192,6 +213,18 @@ impl Node {
         Metrics::parse(&response.text())
     }
 
+    /// What it tells of its cluster in `GET /v1/status`.
+    #[track_caller]
+    pub(crate) fn cluster(&self) -> Value {
+        let cluster = self.status()["cluster"].take();
+        assert!(cluster.is_object(), "the node is in no cluster");
+        cluster
+    }
+
+    pub(crate) fn place(&self) -> &Arc<Place> {
+        &self.place
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("the process is ours");
     }
@@ -241,7 +274,7 @@ impl Drop for Node {
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
-            show(&format!("log of the node:\n{}", self.log.text()));
+            show(&format!("log of the node `{}`:\n{}", self.place.node, self.log.text()));
         }
     }
 }

@@ -75,6 +75,16 @@ impl TokenBucket {
         self.burst
     }
 
+    /// Ticks in a nanosecond.
+    pub(crate) fn per_ns(&self) -> u64 {
+        self.per_ns
+    }
+
+    /// Ticks in a unit.
+    pub(crate) fn per_unit(&self) -> u64 {
+        self.per_unit
+    }
+
     /// The tick at `now_ns`, modulo 2^64.
     pub(crate) fn tick(&self, now_ns: u64) -> u64 {
         now_ns.wrapping_mul(self.per_ns)

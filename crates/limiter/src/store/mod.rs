@@ -7,6 +7,7 @@
 mod overflow;
 mod shard;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
@@ -15,8 +16,10 @@ use smallvec::SmallVec;
 
 use crate::matching::Slot;
 use crate::plan::Plan;
+use crate::share::{Ledger, MEMBER_ROW_BYTES, View};
 use overflow::Overflow;
-use shard::{Bucket, Shard, TABLE_BUCKETS_MAX, TABLE_BYTES_PER_BUCKET, buckets_of, entries_of};
+pub(crate) use shard::Shard;
+use shard::{Bucket, TABLE_BUCKETS_MAX, TABLE_BYTES_PER_BUCKET, buckets_of, entries_of};
 
 /// Most entries of a shard.
 const SHARD_ENTRIES_MAX: usize = entries_of(TABLE_BUCKETS_MAX);
@@ -24,9 +27,16 @@ const SHARD_ENTRIES_MAX: usize = entries_of(TABLE_BUCKETS_MAX);
 const SHARD_OVERHEAD_BYTES: usize = size_of::<CachePadded<Mutex<Shard>>>() + 16;
 /// Bytes of a shard that has grown as far as it may.
 const SHARD_BYTES_MAX: usize = TABLE_BUCKETS_MAX * TABLE_BYTES_PER_BUCKET + SHARD_OVERHEAD_BYTES;
+/// Bytes of the ledger of such a shard on a member of a cluster, when it is full.
+const LEDGER_BYTES_MAX: usize = rows_of(SHARD_ENTRIES_MAX) * MEMBER_ROW_BYTES;
 /// Part of the memory that is left to the allocator: it rounds tables up to sizes of its own and keeps
 /// outgrown ones for a moment. Floods of 20M keys were seen to take 2 to 10 % more than their tables.
 const ALLOCATOR_PART: u64 = 8;
+/// On a member of a cluster, entries of a shard for each bucket that may be in motion in it, and for
+/// each that may have a charge.
+const ENTRIES_PER_ROW: usize = 16;
+/// Rows of either kind that even the smallest shard may have.
+const ROWS_MIN: usize = 64;
 /// Buckets that the sweep visits under one lock: some microseconds.
 const SWEEP_LOCK_BUCKETS: usize = 1024;
 
@@ -50,11 +60,12 @@ struct Layout {
 
 impl Layout {
     /// The most entries, at most `entries_max`, whose tables take at most `memory_bytes` when full.
-    fn new(memory_bytes: u64, entries_max: Option<u64>) -> Self {
+    fn new(memory_bytes: u64, entries_max: Option<u64>, is_member: bool) -> Self {
         let to_usize = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         let memory = to_usize(memory_bytes - memory_bytes / ALLOCATOR_PART);
         let wanted = entries_max.map_or(usize::MAX, to_usize);
-        let by_memory = match memory / SHARD_BYTES_MAX {
+        let ledger_bytes = if is_member { LEDGER_BYTES_MAX } else { 0 };
+        let by_memory = match memory / (SHARD_BYTES_MAX + ledger_bytes) {
             0 => entries_in_one_table(memory),
             shards => shards * SHARD_ENTRIES_MAX,
         };
@@ -62,6 +73,12 @@ impl Layout {
         let shards = entries_max.div_ceil(SHARD_ENTRIES_MAX);
         Self { shards, entries_max_per_shard: entries_max / shards }
     }
+}
+
+/// Rows of either kind in the ledger of a shard of at most `entries_max` entries.
+const fn rows_of(entries_max: usize) -> usize {
+    let rows = entries_max / ENTRIES_PER_ROW;
+    if rows < ROWS_MIN { ROWS_MIN } else { rows }
 }
 
 /// Entries of the largest table, less than a whole shard's, that takes at most `memory` bytes.
@@ -74,10 +91,19 @@ fn entries_in_one_table(memory: usize) -> usize {
 }
 
 impl Store {
-    /// An empty store for the buckets of `plan`.
-    pub(crate) fn new(memory_bytes: u64, entries_max: Option<u64>, plan: &Plan) -> Self {
-        let layout = Layout::new(memory_bytes, entries_max);
-        let shard = || CachePadded::new(Mutex::new(Shard::new(layout.entries_max_per_shard)));
+    /// An empty store for the buckets of `plan`; on a member of a cluster, whose members are those of
+    /// `view`.
+    pub(crate) fn new(
+        memory_bytes: u64,
+        entries_max: Option<u64>,
+        plan: &Plan,
+        view: Option<View>,
+    ) -> Self {
+        let layout = Layout::new(memory_bytes, entries_max, view.is_some());
+        let view = view.map(Arc::new);
+        let entries_max = layout.entries_max_per_shard;
+        let ledger = || Some(Ledger::new(Arc::clone(view.as_ref()?), rows_of(entries_max)));
+        let shard = || CachePadded::new(Mutex::new(Shard::new(entries_max, ledger())));
         Self {
             shards: (0..layout.shards).map(|_| shard()).collect(),
             overflow: CachePadded::new(Mutex::new(Overflow::new(plan.rules().len()))),
@@ -124,6 +150,56 @@ impl Store {
             locked.shard.enter(now_ns, self.horizon_ns, plan);
         }
         Locked { store: self, plan, shards, overflow: None, now_ns, evicted: 0 }
+    }
+
+    /// Runs `act` on the shard of `hash`, at `now_ns` or later.
+    pub(crate) fn with<R>(
+        &self,
+        hash: u64,
+        now_ns: u64,
+        plan: &Plan,
+        act: impl FnOnce(&mut Shard, u64) -> R,
+    ) -> R {
+        self.with_shard(self.shard_of(hash), now_ns, plan, act)
+    }
+
+    /// Runs `act` on the shard at `index`, at `now_ns` or later.
+    pub(crate) fn with_shard<R>(
+        &self,
+        index: usize,
+        now_ns: u64,
+        plan: &Plan,
+        act: impl FnOnce(&mut Shard, u64) -> R,
+    ) -> R {
+        let mut shard = self.shards[index].lock();
+        let now_ns = shard.time(now_ns);
+        shard.enter(now_ns, self.horizon_ns, plan);
+        act(&mut shard, now_ns)
+    }
+
+    /// How many shards there are.
+    pub(crate) fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Locks every shard, at one time which is `now_ns` or later.
+    pub(crate) fn lock_all(&self, now_ns: u64, plan: &Plan) -> LockedAll<'_> {
+        let mut shards: Vec<_> = self.shards.iter().map(|shard| shard.lock()).collect();
+        let now_ns = shards.iter().fold(now_ns, |now_ns, shard| shard.time(now_ns));
+        for shard in &mut shards {
+            shard.enter(now_ns, self.horizon_ns, plan);
+        }
+        LockedAll { store: self, shards, now_ns }
+    }
+
+    /// The first and the last hash, rotated by half, of the shards from `first` to before `end`.
+    pub(crate) fn range(&self, first: usize, end: usize) -> (u64, u64) {
+        let start = |index: usize| {
+            let scaled = ((index as u128) << 64).div_ceil(self.shards.len() as u128);
+            u64::try_from(scaled)
+        };
+        let last = start(end).map_or(u64::MAX, |next| next.wrapping_sub(1));
+        (start(first).unwrap_or(u64::MAX), last)
     }
 
     fn lock_shard(&self, index: usize) -> LockedShard<'_> {
@@ -183,6 +259,30 @@ struct LockedShard<'s> {
     promised: usize,
 }
 
+/// All shards, locked at one time.
+pub(crate) struct LockedAll<'s> {
+    store: &'s Store,
+    shards: Vec<MutexGuard<'s, Shard>>,
+    now_ns: u64,
+}
+
+impl LockedAll<'_> {
+    /// The time of everything that is read here.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// The shard of `hash`.
+    pub(crate) fn shard_of(&mut self, hash: u64) -> &mut Shard {
+        &mut self.shards[self.store.shard_of(hash)]
+    }
+
+    /// Every shard.
+    pub(crate) fn shards(&mut self) -> impl Iterator<Item = &mut Shard> {
+        self.shards.iter_mut().map(|shard| &mut **shard)
+    }
+}
+
 /// Where a bucket's state is read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -224,6 +324,31 @@ impl Locked<'_> {
         }
         locked.promised += 1;
         (Place::Shard { at, bucket: None }, None)
+    }
+
+    /// The members, as the shards that are locked see them; none on a node of its own.
+    pub(crate) fn view(&self) -> Option<&View> {
+        self.shards.first()?.shard.ledger().map(|ledger| &*ledger.view)
+    }
+
+    /// How many members there are.
+    pub(crate) fn members(&self) -> usize {
+        self.view().map_or(1, View::size)
+    }
+
+    /// The shard of `hash`, if it is locked.
+    pub(crate) fn shard_of(&mut self, hash: u64) -> Option<&mut Shard> {
+        let index = self.store.shard_of(hash);
+        let locked = self.shards.iter_mut().find(|locked| locked.index == index)?;
+        Some(&mut *locked.shard)
+    }
+
+    /// The shard that `place` is in.
+    pub(crate) fn shard(&mut self, place: Place) -> Option<&mut Shard> {
+        match place {
+            Place::Shard { at, .. } => self.shards.get_mut(at).map(|locked| &mut *locked.shard),
+            Place::Overflow | Place::None => None,
+        }
     }
 
     /// The tick at which the overflow bucket of `slot` is full, if it is not full now.

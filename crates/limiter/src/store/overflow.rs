@@ -2,7 +2,7 @@
 
 use crate::algorithm::TokenBucket;
 use crate::matching::Slot;
-use crate::plan::{Allowance, Plan};
+use crate::plan::Plan;
 
 /// The overflow buckets of a plan.
 #[derive(Debug)]
@@ -26,10 +26,10 @@ impl Overflow {
         let Some(elapsed_ns) = now_ns.checked_sub(self.entered_ns) else { return };
         if now_ns - self.settled_ns > horizon_ns {
             for (rule, full_at) in plan.rules().iter().zip(&mut self.full_at) {
-                let (Allowance::TokenBucket(bucket), Some(tick)) = (&rule.allowance, *full_at)
-                else {
+                let (Some(shared), Some(tick)) = (rule.shared(), *full_at) else {
                     continue;
                 };
+                let bucket = shared.bucket;
                 let missing = TokenBucket::missing(tick, bucket.tick(self.entered_ns));
                 if u128::from(missing) <= bucket.elapsed(elapsed_ns) {
                     *full_at = None;

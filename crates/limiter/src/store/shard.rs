@@ -4,7 +4,8 @@ use hashbrown::HashTable;
 
 use crate::algorithm::TokenBucket;
 use crate::matching::Slot;
-use crate::plan::{Allowance, Plan};
+use crate::plan::Plan;
+use crate::share::{Ledger, drain};
 
 /// Buckets of a shard's table when it has grown as far as it may. Moving its entries to another table
 /// is the longest thing that a single check can have to wait for.
@@ -54,11 +55,13 @@ impl Entry {
         self.full_at
     }
 
+    /// Which bucket it is.
+    pub(crate) fn bucket(&self) -> crate::Bucket {
+        crate::Bucket { slot: self.slot, hash: self.hash }
+    }
+
     fn token_bucket<'p>(&self, plan: &'p Plan) -> Option<&'p TokenBucket> {
-        match &plan.rule(self.slot).allowance {
-            Allowance::TokenBucket(bucket) => Some(bucket),
-            Allowance::Deny | Allowance::Unlimited => None,
-        }
+        plan.rule(self.slot).shared().map(|shared| &shared.bucket)
     }
 
     /// Whether the bucket is as if untouched.
@@ -85,6 +88,8 @@ pub(crate) struct Shard {
     hand: usize,
     /// Time at which the sweep passed the first bucket.
     pass_started_ns: u64,
+    /// What a member of a cluster holds beside.
+    ledger: Option<Box<Ledger>>,
 }
 
 /// What one step of the sweep did.
@@ -99,8 +104,9 @@ pub(crate) struct Step {
 }
 
 impl Shard {
-    pub(crate) fn new(entries_max: usize) -> Self {
+    pub(crate) fn new(entries_max: usize, ledger: Option<Ledger>) -> Self {
         Self {
+            ledger: ledger.map(Box::new),
             table: HashTable::new(),
             entries_max,
             entered_ns: 0,
@@ -115,7 +121,20 @@ impl Shard {
     }
 
     pub(crate) fn table_bytes(&self) -> usize {
-        self.table.allocation_size()
+        self.table.allocation_size() + self.ledger().map_or(0, Ledger::bytes)
+    }
+
+    pub(crate) fn ledger(&self) -> Option<&Ledger> {
+        self.ledger.as_deref()
+    }
+
+    pub(crate) fn ledger_mut(&mut self) -> Option<&mut Ledger> {
+        self.ledger.as_deref_mut()
+    }
+
+    /// The ledger and the entries, to read: those that are not at rest, with some that are.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.table.iter()
     }
 
     /// The time in this shard when its caller reads `now_ns`: an older reading than the last counts
@@ -139,6 +158,7 @@ impl Shard {
     #[cold]
     fn settle(&mut self, now_ns: u64, plan: &Plan) {
         let entered_ns = self.entered_ns;
+        self.settle_charges(now_ns, plan);
         self.table.retain(|entry| {
             entry.token_bucket(plan).is_some_and(|bucket| {
                 let missing = TokenBucket::missing(entry.full_at, bucket.tick(entered_ns));
@@ -147,6 +167,52 @@ impl Shard {
         });
         self.swept_ns = now_ns;
         self.hand = 0;
+    }
+
+    /// Drains every charge up to `now_ns`, when that is too long after the shard was last entered to
+    /// tell by ticks for how long a level was full.
+    fn settle_charges(&mut self, now_ns: u64, plan: &Plan) {
+        let entered_ns = self.entered_ns;
+        let charged = self.ledger().map_or_else(Vec::new, Ledger::charged);
+        for bucket in charged {
+            let full_at = self.find(bucket.hash).map(|(_, entry)| entry.full_at());
+            let (Some(shared), Some(ledger)) =
+                (plan.rule(bucket.slot).shared(), self.ledger.as_deref_mut())
+            else {
+                continue;
+            };
+            drain(ledger, shared, bucket.hash, full_at, entered_ns);
+            let missing = full_at
+                .map_or(0, |full_at| TokenBucket::missing(full_at, shared.bucket.tick(entered_ns)));
+            let (n, size) = (ledger.view.reach(), ledger.view.size());
+            if let Some(charge) = ledger.charge(bucket.hash) {
+                let passed = shared.bucket.elapsed(now_ns - entered_ns);
+                charge.drain(now_ns, passed.saturating_sub(u128::from(missing)), n, size);
+            }
+        }
+        if let Some(ledger) = self.ledger_mut() {
+            ledger.drop_settled_charges();
+        }
+    }
+
+    /// Drains the charges and drops the motions with which nothing would be lost.
+    fn sweep_ledger(&mut self, now_ns: u64, plan: &Plan) {
+        for bucket in self.ledger().map_or_else(Vec::new, Ledger::charged) {
+            let full_at = self.find(bucket.hash).map(|(_, entry)| entry.full_at());
+            if let (Some(shared), Some(ledger)) =
+                (plan.rule(bucket.slot).shared(), self.ledger.as_deref_mut())
+            {
+                drain(ledger, shared, bucket.hash, full_at, now_ns);
+            }
+        }
+        if let Some(ledger) = self.ledger_mut() {
+            ledger.drop_motions_at_rest(now_ns);
+        }
+    }
+
+    /// Whether `wanted` more entries have room as things are.
+    pub(crate) fn has_room(&self, wanted: usize) -> bool {
+        self.len() + wanted <= self.entries_max
     }
 
     /// The entry of `hash`, and where it is.
@@ -158,12 +224,11 @@ impl Shard {
     /// Whether `wanted` more entries have room, after dropping what is at rest among a bounded number
     /// of buckets if they have not. Also returns how many were dropped.
     pub(crate) fn make_room(&mut self, wanted: usize, now_ns: u64, plan: &Plan) -> (bool, u64) {
-        let has_room = |shard: &Self| shard.len() + wanted <= shard.entries_max;
-        if has_room(self) {
+        if self.has_room(wanted) {
             return (true, 0);
         }
         let step = self.sweep(EVICTION_BUCKETS_MAX, now_ns, plan);
-        (has_room(self), step.dropped)
+        (self.has_room(wanted), step.dropped)
     }
 
     /// Writes the state of `hash`, found at `bucket` before; makes an entry if it has none.
@@ -208,11 +273,17 @@ impl Shard {
     pub(crate) fn sweep(&mut self, buckets: usize, now_ns: u64, plan: &Plan) -> Step {
         if self.hand == 0 {
             self.pass_started_ns = now_ns;
+            self.sweep_ledger(now_ns, plan);
         }
         let before = self.table.len();
         let end = self.table.num_buckets().min(self.hand.saturating_add(buckets));
         for bucket in self.hand..end {
-            let at_rest = self.table.get_bucket(bucket).is_some_and(|e| e.is_at_rest(now_ns, plan));
+            // A level that was full must be remembered as long as there is a charge to pay back.
+            let has_charge = |hash| self.ledger().is_some_and(|ledger| ledger.has_charge(hash));
+            let at_rest = self
+                .table
+                .get_bucket(bucket)
+                .is_some_and(|e| e.is_at_rest(now_ns, plan) && !has_charge(e.hash));
             if at_rest && let Ok(entry) = self.table.get_bucket_entry(bucket) {
                 entry.remove();
             }

@@ -11,4 +11,5 @@ mod memory;
 mod model;
 mod plan;
 mod properties;
+mod share;
 mod support;

@@ -36,7 +36,9 @@ mod tests {
         let exit = Completions { shell: Shell::Bash }.run(&mut output);
         assert_eq!(exit, Exit::Success);
         let script = String::from_utf8(out).expect("text");
-        for command in ["check", "status", "validate", "explain", "completions", "man"] {
+        for command in
+            ["check", "status", "validate", "explain", "cert", "node", "completions", "man"]
+        {
             assert!(script.contains(&format!("rlnode__subcmd__{command}")), "{command}");
         }
     }

@@ -1,6 +1,6 @@
 //! `rlnode man`: the manual page.
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command, CommandFactory};
 
 use super::Output;
 use crate::cli::Cli;
@@ -16,9 +16,8 @@ impl Man {
         let mut program = Cli::command();
         // Gives every command its full name and the options that it inherits.
         program.build();
-        let pages = std::iter::once(&program).chain(program.get_subcommands());
         let mut manual = Vec::new();
-        for page in pages.filter(|page| page.get_name() != "help") {
+        for page in pages(&program) {
             if let Err(error) = clap_mangen::Man::new(page.clone()).render(&mut manual) {
                 output.complain(&format_args!("the manual page cannot be written: {error}"));
                 return Exit::Error;
@@ -27,6 +26,12 @@ impl Man {
         output.print(&manual);
         Exit::Success
     }
+}
+
+/// The command and all that is below it, without `help`, which is this very page.
+fn pages(command: &Command) -> Vec<&Command> {
+    let below = command.get_subcommands().filter(|page| page.get_name() != "help");
+    std::iter::once(command).chain(below.flat_map(pages)).collect()
 }
 
 #[cfg(test)]
@@ -40,6 +45,6 @@ mod tests {
         assert_eq!(Man.run(&mut output), Exit::Success);
         let manual = String::from_utf8(out).expect("text");
         let pages = manual.lines().filter(|line| line.starts_with(".TH ")).count();
-        assert_eq!(pages, 1 + 6);
+        assert_eq!(pages, 1 + 11);
     }
 }

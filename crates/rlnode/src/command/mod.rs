@@ -2,11 +2,14 @@
 //!
 //! They alone write to standard output.
 
+pub mod cert;
 pub mod check;
+mod cluster_words;
 pub mod completions;
+mod exchange;
 pub mod explain;
-mod http_get;
 pub mod man;
+pub mod node;
 pub mod run;
 pub mod status;
 pub mod validate;

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::http_get::{Target, get};
+use super::cluster_words::cluster_in_words;
+use super::exchange::{Target, get};
 use super::{Output, words};
+use crate::clock;
 use crate::endpoint::http::status::{DoorStatus, LimitStatus, Status as NodeStatus};
 use crate::environment;
 use crate::exit::Exit;
@@ -67,6 +69,9 @@ fn in_words(status: &NodeStatus) -> String {
         status.freshness,
         words::wait(Some(Duration::from_millis(status.uptime_ms)))
     );
+    if let Some(cluster) = &status.cluster {
+        text.push_str(&cluster_in_words(cluster, clock::unix_s()));
+    }
     let _ = writeln!(
         text,
         "entries {} of {}, tables {}; {} evicted, {} expired, {} from overflow",

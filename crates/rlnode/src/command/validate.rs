@@ -25,8 +25,12 @@ impl Validate {
                 for warning in &config.warnings {
                     output.complain(&format_args!("warning: {warning}"));
                 }
+                let cluster = config
+                    .cluster
+                    .as_ref()
+                    .map_or_else(String::new, |cluster| format!(" of cluster `{}`", cluster.name));
                 output.say(&format_args!(
-                    "{}: valid for node `{}`, {} limits and overrides",
+                    "{}: valid for node `{}`{cluster}, {} limits and overrides",
                     self.file.display(),
                     config.node,
                     config.plan.rules().len()

@@ -9,15 +9,14 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::FILE_BYTES_MAX;
+use super::cluster::{Cluster, WrittenCluster, WrittenHost};
 use super::error::{ConfigErrors, Lines, Problems, Span, quoted};
 use super::limits::{LimitSettings, ReadLimit, read_limits, report_plan_error};
 use super::listen::{Listen, Node, WrittenListen};
-use super::settings::{LIMIT, LISTEN, MEMORY, NODE, NODE_LISTEN, TOP};
-use super::value::parse_size;
+use super::settings::{CLUSTER, LIMIT, LISTEN, MEMORY, NODE, NODE_CLUSTER, NODE_LISTEN, TOP};
+use super::value::{check_name, parse_size};
 use super::written::Section;
 
-/// Longest name of a node, in bytes: that of a host name on Linux.
-pub const NODE_NAME_BYTES_MAX: usize = 64;
 /// Memory for the tables unless the file says otherwise, in bytes.
 pub const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
 /// Least memory for the tables, in bytes. Below it not even a few thousand keys fit.
@@ -41,6 +40,8 @@ pub struct Config {
     pub node: String,
     /// Where it listens.
     pub listen: Listen,
+    /// Its cluster; none: it is alone.
+    pub cluster: Option<Cluster>,
     /// Bounds of the tables.
     pub memory: Memory,
     /// Logs show keys as they are, not as hashes.
@@ -136,7 +137,7 @@ fn read(
     let unmatched_words = [("allow", Ok(Unmatched::Allow)), ("deny", Ok(Unmatched::Deny))];
     let unmatched = top.take_word("unmatched", &unmatched_words, problems);
     let show_keys = top.take_bool("show_keys", problems).is_some_and(Spanned::into_inner);
-    let listen = read_listen(&mut top, file, node, problems);
+    let (listen, cluster) = read_places(&mut top, file, node, problems);
     let memory = match top.take_section("memory", &MEMORY, problems) {
         Some(section) => read_memory(section, problems),
         None => Memory::default(),
@@ -153,10 +154,12 @@ fn read(
         return None;
     }
     let plan = compile(&limits, unmatched.unwrap_or(Unmatched::Allow), problems)?;
+    let of_cluster = cluster.as_ref().map(|cluster| cluster.warnings(plan.limits()));
     Some(Config {
         node: node.name.clone(),
-        warnings: listen.warnings(),
+        warnings: [listen.warnings(), of_cluster.unwrap_or_default()].concat(),
         listen,
+        cluster,
         memory,
         show_keys,
         plan,
@@ -173,18 +176,17 @@ fn settings(read: &ReadLimit, lines: &Lines<'_>) -> LimitSettings {
     LimitSettings {
         line: lines.line_at(read.span.start),
         override_lines: read.override_spans.iter().map(|span| lines.line_at(span.start)).collect(),
-        accuracy: read.accuracy,
-        when_isolated: read.when_isolated,
     }
 }
 
-/// Reads `[listen]` and every `[node.NAME.listen]`, so that a fault in one shows on all hosts.
-fn read_listen(
+/// Reads `[listen]` and `[cluster]`, and what every `[node.NAME]` has in their place, so that a fault
+/// in one shows on all hosts.
+fn read_places(
     top: &mut Section<'_, '_>,
     file: &Path,
     node: &Node,
     problems: &mut Problems,
-) -> Listen {
+) -> (Listen, Option<Cluster>) {
     let folder = file.parent().unwrap_or(Path::new(""));
     let general = match top.take_section("listen", &LISTEN, problems) {
         Some(section) => {
@@ -192,25 +194,43 @@ fn read_listen(
         }
         None => WrittenListen::default(),
     };
-    let mut own = general.clone();
+    let has_cluster = top.has("cluster");
+    let cluster = top.take_section("cluster", &CLUSTER, problems);
+    let cluster =
+        cluster.map(|section| WrittenCluster::read(section, &node.name, folder, problems));
+    let (mut own, mut host) = (general.clone(), WrittenHost::default());
     for (name, value) in nodes(top, problems) {
         check_node_name(name.get_ref(), Some(&name.span()), problems);
         let Some(table) = value.get_ref().as_table() else {
-            problems
-                .add(&value.span(), "`node` takes a table per node; write `[node.NAME.listen]`");
+            problems.add(
+                &value.span(),
+                "`node` takes a table per node; write `[node.NAME.listen]` or \
+                 `[node.NAME.cluster]`",
+            );
             continue;
         };
+        let name = name.get_ref();
         let mut section = Section::new(&NODE, table, value.span());
         if let Some(listen) = section.take_section("listen", &NODE_LISTEN, problems) {
-            let name = name.get_ref();
             let read = WrittenListen::read(listen, name, folder, general.clone(), problems);
             if *name == node.name {
                 own = read;
             }
         }
+        if let Some(cluster) = section.take_section("cluster", &NODE_CLUSTER, problems) {
+            if !has_cluster {
+                let why = "this has no effect without `[cluster]`; write that too, or drop this";
+                problems.add(cluster.span(), why);
+            }
+            let read = WrittenHost::read(cluster, name, problems);
+            if *name == node.name {
+                host = read;
+            }
+        }
         section.finish(problems);
     }
-    own.resolve(&node.environment, problems)
+    let cluster = cluster.and_then(|cluster| cluster.resolve(host, &node.name, problems));
+    (own.resolve(&node.environment, problems), cluster)
 }
 
 type Entry<'v, 'a> = (Spanned<&'v str>, &'v Spanned<DeValue<'a>>);
@@ -227,21 +247,13 @@ fn nodes<'v, 'a>(top: &mut Section<'v, 'a>, problems: &mut Problems) -> Vec<Entr
         .collect()
 }
 
-/// Names of nodes stand in paths and metrics, and later in certificates.
 fn check_node_name(name: &str, at: Option<&Span>, problems: &mut Problems) {
-    let is_known = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
-    let begins_well = name.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
-    if begins_well && name.len() <= NODE_NAME_BYTES_MAX && name.bytes().all(is_known) {
-        return;
-    }
-    let message = format!(
-        "{} is no name for a node; use 1 to {NODE_NAME_BYTES_MAX} letters, digits, `.`, `_` and \
-         `-`, beginning with a letter or digit",
-        quoted(name)
-    );
-    match at {
-        Some(at) => problems.add(at, message),
-        None => problems.add_about_file(format!("{message} (`--node NAME` gives it)")),
+    match (check_name(name, "node"), at) {
+        (Ok(()), _) => {}
+        (Err(message), Some(at)) => problems.add(at, message),
+        (Err(message), None) => {
+            problems.add_about_file(format!("{message} (`--node NAME` gives it)"));
+        }
     }
 }
 

@@ -4,11 +4,12 @@
 
 use std::fmt;
 
-use limiter::{Limit, Missing, Override, Quota, Rule, Selector, Unmatched};
+use limiter::{Accuracy, Limit, Missing, Override, Quota, Rule, Selector, Unmatched, WhenIsolated};
 
 use super::checked::Config;
+use super::cluster::Cluster;
 use super::error::quoted;
-use super::limits::{Accuracy, LimitSettings, WhenIsolated};
+use super::limits::LimitSettings;
 use super::value::{show_rate, show_time};
 use super::written::nearest;
 
@@ -58,10 +59,11 @@ pub fn explain(config: &Config, limit: Option<&str>) -> Result<String, UnknownLi
             Unmatched::Allow => "allowed",
             Unmatched::Deny => "denied",
         };
-        let mut text = format!(
+        let mut text = config.cluster.as_ref().map_or_else(String::new, cluster_in_words);
+        text.push_str(&format!(
             "Every limit that matches a request applies; of its overrides, the most specific one \
              that matches\ndecides in its place. A request that no limit matches is {unmatched}.\n"
-        );
+        ));
         for rule in &rules {
             text.push('\n');
             text.push_str(&rule.to_string());
@@ -91,9 +93,9 @@ struct Explained<'c> {
     name: &'c str,
     limit: &'c Limit,
     exception: Option<&'c Override>,
-    settings: &'c LimitSettings,
     line: usize,
     quota: Quota,
+    cluster: Option<&'c Cluster>,
 }
 
 impl<'c> Explained<'c> {
@@ -101,14 +103,15 @@ impl<'c> Explained<'c> {
     fn new(config: &'c Config, rule: &'c Rule) -> Option<Self> {
         let at = rule.at();
         let limit = config.plan.limits().get(at.limit)?;
-        let settings = config.limit_settings.get(at.limit)?;
+        let settings: &LimitSettings = config.limit_settings.get(at.limit)?;
         let (exception, line) = match at.override_index {
             None => (None, settings.line),
             Some(index) => {
                 (Some(limit.overrides.get(index)?), *settings.override_lines.get(index)?)
             }
         };
-        Some(Self { name: rule.name(), limit, exception, settings, line, quota: rule.quota() })
+        let (name, quota) = (rule.name(), rule.quota());
+        Some(Self { name, limit, exception, line, quota, cluster: config.cluster.as_ref() })
     }
 
     fn key(&self) -> String {
@@ -148,15 +151,51 @@ impl fmt::Display for Explained<'_> {
         if self.limit.shadow {
             say("shadow", "counted and reported, decides nothing")?;
         }
-        if self.settings.accuracy == Accuracy::Fast {
-            say("accuracy", "fast, once in a cluster")?;
+        let accuracy = match (self.cluster, self.limit.accuracy) {
+            _ if !matches!(self.quota, Quota::TokenBucket { .. }) => "",
+            (None, Accuracy::Balanced) => "",
+            (None, Accuracy::Fast) => "fast, once in a cluster",
+            (Some(_), Accuracy::Balanced) => {
+                "balanced: each member spends its share of what is left; no ceiling is proven"
+            }
+            (Some(_), Accuracy::Fast) => {
+                "fast: as balanced without waiting, and some 8 units more on each member"
+            }
+        };
+        let isolated = match (self.cluster, self.limit.when_isolated) {
+            (None, WhenIsolated::Split) => "",
+            (None, WhenIsolated::Allow) => "allows everything, once in a cluster",
+            (None, WhenIsolated::Deny) => "denies everything, once in a cluster",
+            (Some(_), WhenIsolated::Split) => "goes on with the part of the members it reaches",
+            (Some(_), WhenIsolated::Allow) => "allows everything, and counts it",
+            (Some(_), WhenIsolated::Deny) => "denies everything",
+        };
+        for (what, words) in [("accuracy", accuracy), ("isolated", isolated)] {
+            if !words.is_empty() {
+                say(what, words)?;
+            }
         }
-        match self.settings.when_isolated {
-            WhenIsolated::Split => Ok(()),
-            WhenIsolated::Allow => say("isolated", "allows everything, once in a cluster"),
-            WhenIsolated::Deny => say("isolated", "denies everything, once in a cluster"),
-        }
+        Ok(())
     }
+}
+
+/// A paragraph on the cluster and a blank line.
+fn cluster_in_words(cluster: &Cluster) -> String {
+    let peers: Vec<_> = cluster.peers.iter().map(|peer| quoted(peer)).collect();
+    let begins = match cluster.expected() {
+        Some(members) => format!("begins with {members} members"),
+        None => "begins with as many members as that name gives".into(),
+    };
+    format!(
+        "A member of the cluster {} that peers reach at `{}` and that looks for peers at {}.\nIt \
+         {begins}, tells them every {} what it let through, and forgets one that is missing for \
+         {}\nunless it is isolated itself.\n\n",
+        quoted(&cluster.name),
+        cluster.listen,
+        peers.join(", "),
+        show_time(u128::from(cluster.sync_interval_ns), 1),
+        show_time(u128::from(cluster.forget_after_ns), 1),
+    )
 }
 
 fn quota_in_words(quota: Quota) -> String {
@@ -227,7 +266,7 @@ name = "login"
 endpoint = "POST /users/{id}/login"
 key = "{ip}"
 unit = "tries"
-deny = true
+rate = "5/15m"
 missing = "deny"
 shadow = true
 accuracy = "fast"
@@ -271,7 +310,7 @@ override `per-key//health/*` (line 14)
         let words = explain(&config(), Some("login")).expect("words");
         let want = "\
 limit `login` (line 19)
-  lets through  nothing
+  lets through  5 per 15 min sustained, burst 5, one per 3 min; empty to full in 15 min
   matches       endpoints of the form `POST /users/{id}/login`
   key           one bucket for each `{ip}`, IPv6 addresses by their first 64 bits
   counts        `tries`
@@ -281,6 +320,33 @@ limit `login` (line 19)
   isolated      allows everything, once in a cluster
 ";
         assert_eq!(words, want);
+    }
+
+    #[test]
+    fn a_member_is_told_how_its_cluster_holds_the_limits() {
+        let tls = "tls = { ca = \"ca.pem\", cert = \"a.pem\", key = \"a.key\" }";
+        let file = format!(
+            "{FILE}\n[cluster]\nname = \"edge\"\nlisten = \"127.0.0.1:7401\"\n\
+             peers = [\"edge-1:7401\", \"edge-2:7401\"]\n{tls}\n"
+        );
+        let node = Node { name: "a".into(), environment: Environment::default() };
+        let config = parse(file.as_bytes(), Path::new("c.toml"), &node);
+        let config = config.unwrap_or_else(|e| panic!("{e}"));
+        let words = explain(&config, None).expect("words");
+        let want = "\
+A member of the cluster `edge` that peers reach at `127.0.0.1:7401` and that looks for peers at \
+`edge-1:7401`, `edge-2:7401`.
+It begins with 2 members, tells them every 200 ms what it let through, and forgets one that is \
+missing for 1 min
+unless it is isolated itself.
+
+Every limit that matches";
+        assert!(words.starts_with(want), "{words}");
+        let one = explain(&config, Some("per-key/pro")).expect("words");
+        assert!(one.contains("  accuracy      balanced: each member spends its share"), "{one}");
+        assert!(one.contains("  isolated      goes on with the part"), "{one}");
+        let login = explain(&config, Some("login")).expect("words");
+        assert!(login.contains("  isolated      allows everything, and counts it\n"), "{login}");
     }
 
     #[test]

@@ -3,7 +3,9 @@
 //! What the limiter itself checks when it compiles (names, patterns, key templates, ties) is not
 //! checked here; its errors are given their lines.
 
-use limiter::{Limit, Missing, Override, PlanError, Quota, RuleAt, Selector};
+use limiter::{
+    Accuracy, Limit, Missing, Override, PlanError, Quota, RuleAt, Selector, WhenIsolated,
+};
 
 use toml::Spanned;
 
@@ -18,26 +20,6 @@ const PLAN_MESSAGE_CHARS_MAX: usize = 500;
 /// The key of a limit that gives none: one bucket for each key.
 const DEFAULT_KEY: &str = "{key}";
 
-/// How a cluster holds a limit. Without effect on a node alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Accuracy {
-    /// News is sent sooner where it matters. The default.
-    Balanced,
-    /// News is sent in its interval only: cheaper, and less exact.
-    Fast,
-}
-
-/// What an isolated node answers. Without effect on a node alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WhenIsolated {
-    /// From its part of the budget. The default.
-    Split,
-    /// Everything is allowed.
-    Allow,
-    /// Everything is denied.
-    Deny,
-}
-
 /// What the file says about a limit beside what the limiter needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitSettings {
@@ -45,10 +27,6 @@ pub struct LimitSettings {
     pub line: usize,
     /// Lines of its overrides, in the order of the file.
     pub override_lines: Vec<usize>,
-    /// How a cluster holds the limit.
-    pub accuracy: Accuracy,
-    /// What an isolated node answers.
-    pub when_isolated: WhenIsolated,
 }
 
 /// A limit as read, with its places in the file.
@@ -56,8 +34,6 @@ pub(super) struct ReadLimit {
     pub(super) limit: Limit,
     pub(super) span: Span,
     pub(super) override_spans: Vec<Span>,
-    pub(super) accuracy: Accuracy,
-    pub(super) when_isolated: WhenIsolated,
 }
 
 /// Reads every limit. Those that have errors are left out, and the errors reported.
@@ -115,11 +91,13 @@ fn read_limit(mut section: Section<'_, '_>, problems: &mut Problems) -> Option<R
         missing: missing.unwrap_or(default.missing),
         ipv6_prefix: bits.unwrap_or(default.ipv6_prefix),
         shadow,
+        accuracy,
+        when_isolated,
         // One that has errors is never compiled, since then the file is refused.
         overrides: overrides.into_iter().flatten().collect(),
         ..default
     };
-    Some(ReadLimit { limit, span: name.span(), override_spans: spans, accuracy, when_isolated })
+    Some(ReadLimit { limit, span: name.span(), override_spans: spans })
 }
 
 fn read_override(mut section: Section<'_, '_>, problems: &mut Problems) -> Option<Override> {

@@ -274,7 +274,8 @@ fn take_false(section: &mut Section<'_, '_>, name: &'static str) -> bool {
     section.take(name).and_then(|value| value.get_ref().as_bool()) == Some(false)
 }
 
-fn parse_address(text: &str, node: &str) -> Result<SocketAddr, String> {
+/// An address and its port, in numbers.
+pub(super) fn parse_address(text: &str, node: &str) -> Result<SocketAddr, String> {
     let replaced = replace_node(text, node)?;
     replaced.parse().map_err(|_| {
         let example = match replaced.strip_prefix("localhost:").or(replaced.strip_prefix(':')) {
@@ -305,7 +306,7 @@ fn parse_udp_address(text: &str, node: &str) -> Result<SocketAddr, String> {
 }
 
 /// `text` with the node's name for `{node}`; any other brace is refused.
-fn replace_node(text: &str, node: &str) -> Result<String, String> {
+pub(super) fn replace_node(text: &str, node: &str) -> Result<String, String> {
     if text.replace(NODE_PLACEHOLDER, "").contains(['{', '}']) {
         let text = quoted(text);
         return Err(format!(

@@ -6,6 +6,7 @@
 //! socket, reads a clock or reads the environment, and [`load`] alone touches the disk.
 
 mod checked;
+mod cluster;
 mod error;
 mod explain;
 mod limits;
@@ -21,15 +22,19 @@ use std::io::{self, Read};
 use std::path::Path;
 
 pub use checked::{
-    Config, DEFAULT_MEMORY_BYTES, ENTRIES_MAX, MEMORY_BYTES_MAX, MEMORY_BYTES_MIN, Memory,
-    NODE_NAME_BYTES_MAX, parse,
+    Config, DEFAULT_MEMORY_BYTES, ENTRIES_MAX, MEMORY_BYTES_MAX, MEMORY_BYTES_MIN, Memory, parse,
+};
+pub use cluster::{
+    Cluster, DEFAULT_FORGET_AFTER_NS, DEFAULT_SYNC_INTERVAL_NS, FORGET_AFTER_NS_MAX,
+    FORGET_AFTER_NS_MIN, MEMBERS_MAX, SYNC_INTERVAL_NS_MAX, SYNC_INTERVAL_NS_MIN, Tls,
 };
 pub use error::{ConfigError, ConfigErrors, ERRORS_MAX};
 pub use explain::{UnknownLimit, explain};
-pub use limits::{Accuracy, LimitSettings, WhenIsolated};
+pub use limits::LimitSettings;
 pub use listen::{
     ADDRESSES_MAX, DEFAULT_HTTP, DEFAULT_UDP, DEFAULT_UNIX_MODE, Listen, Node, UnixSocket,
 };
+pub use value::{NODE_NAME_BYTES_MAX, is_node_name};
 
 /// Largest configuration file, in bytes: tens of thousands of limits, and small enough that a log
 /// given by mistake is refused before it is read whole.

@@ -25,21 +25,15 @@ pub(super) const TOP: Place = Place {
         ("show_keys", "show_keys = false"),
         ("listen", "[listen]"),
         ("memory", "[memory]"),
+        ("cluster", "[cluster]"),
         ("limit", "[[limit]]"),
         ("node", "[node.NAME.listen]"),
     ],
-    refused: &[
-        (
-            "cluster",
-            "`cluster` is not built yet: this release runs one node, and joining nodes comes in \
-             the next; leave it out",
-        ),
-        (
-            "admin",
-            "`admin` is not built yet: it comes with the operations on keys, in a later release; \
-             leave it out",
-        ),
-    ],
+    refused: &[(
+        "admin",
+        "`admin` is not built yet: it comes with the operations on keys, in a later release; \
+         leave it out",
+    )],
 };
 
 pub(super) const LISTEN: Place = Place {
@@ -60,6 +54,33 @@ pub(super) const MEMORY: Place = Place {
         ("max", r#"max = "1GiB""#),
         ("max_entries", "max_entries = 1_000_000"),
         ("when_full", r#"when_full = "overflow""#),
+    ],
+    refused: &[],
+};
+
+pub(super) const CLUSTER: Place = Place {
+    title: "in [cluster]",
+    settings: &[
+        ("name", r#"name = "edge""#),
+        ("listen", r#"listen = "0.0.0.0:7401""#),
+        ("peers", r#"peers = ["edge-1:7401", "edge-2:7401"]"#),
+        ("tls", r#"tls = { ca = "ca.pem", cert = "{node}.pem", key = "{node}.key" }"#),
+        ("secret", r#"secret = "cluster.secret""#),
+        ("sync_interval", r#"sync_interval = "200ms""#),
+        ("expect", "expect = 3"),
+        ("ready", r#"ready = "synced""#),
+        ("region", r#"region = "eu-1""#),
+        ("forget_after", r#"forget_after = "60s""#),
+    ],
+    refused: &[],
+};
+
+pub(super) const CLUSTER_TLS: Place = Place {
+    title: "in [cluster.tls]",
+    settings: &[
+        ("ca", r#"ca = "ca.pem""#),
+        ("cert", r#"cert = "{node}.pem""#),
+        ("key", r#"key = "{node}.key""#),
     ],
     refused: &[],
 };
@@ -103,12 +124,34 @@ pub(super) const OVERRIDE: Place = Place {
     refused: QUOTA_REFUSED,
 };
 
-pub(super) const NODE: Place =
-    Place { title: "in [node.NAME]", settings: &[("listen", "[node.NAME.listen]")], refused: &[] };
+pub(super) const NODE: Place = Place {
+    title: "in [node.NAME]",
+    settings: &[("listen", "[node.NAME.listen]"), ("cluster", "[node.NAME.cluster]")],
+    refused: &[],
+};
 
 pub(super) const NODE_LISTEN: Place =
     Place { title: "in [node.NAME.listen]", settings: LISTEN.settings, refused: LISTEN.refused };
 
+pub(super) const NODE_CLUSTER: Place = Place {
+    title: "in [node.NAME.cluster]",
+    settings: &[("listen", r#"listen = "127.0.0.1:7412""#), ("region", r#"region = "eu-1""#)],
+    refused: &[
+        ("name", "`name` is the same on every node; write it in [cluster]"),
+        ("peers", "`peers` is the same on every node, which skips itself; write it in [cluster]"),
+    ],
+};
+
 /// Every table of the file.
-pub(super) const PLACES: [&Place; 7] =
-    [&TOP, &LISTEN, &MEMORY, &LIMIT, &OVERRIDE, &NODE, &NODE_LISTEN];
+pub(super) const PLACES: [&Place; 10] = [
+    &TOP,
+    &LISTEN,
+    &MEMORY,
+    &LIMIT,
+    &OVERRIDE,
+    &CLUSTER,
+    &CLUSTER_TLS,
+    &NODE,
+    &NODE_LISTEN,
+    &NODE_CLUSTER,
+];

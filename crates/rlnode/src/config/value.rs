@@ -41,6 +41,9 @@ const SIZE_UNITS: [(&str, u64); 8] = [
     ("TB", 1_000_000_000_000),
 ];
 
+/// Longest name of a node, a cluster or a region, in bytes: that of a host name on Linux.
+pub const NODE_NAME_BYTES_MAX: usize = 64;
+
 /// Permissions that the owner of a unix socket needs to use it.
 const OWNER_READ_WRITE: u32 = 0o600;
 const MODE_MAX: u32 = 0o777;
@@ -153,6 +156,27 @@ pub(super) fn parse_size(text: &str) -> Result<u64, String> {
         Some(bytes) => Ok(bytes),
         None => Err(refuse("does not fit in 64 bits; write a smaller one")),
     }
+}
+
+/// Refuses what is no name for a `what`, such as a node. Such names stand in paths, metrics and
+/// certificates.
+pub(super) fn check_name(name: &str, what: &str) -> Result<(), String> {
+    if is_node_name(name) {
+        return Ok(());
+    }
+    Err(format!(
+        "{} is no name for a {what}; use 1 to {NODE_NAME_BYTES_MAX} letters, digits, `.`, `_` and \
+         `-`, beginning with a letter or digit",
+        quoted(name)
+    ))
+}
+
+/// Whether a node may be called `name`: 1 to [`NODE_NAME_BYTES_MAX`] letters, digits, `.`, `_` and
+/// `-`, the first a letter or digit.
+pub fn is_node_name(name: &str) -> bool {
+    let is_known = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    let begins_well = name.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
+    begins_well && name.len() <= NODE_NAME_BYTES_MAX && name.bytes().all(is_known)
 }
 
 /// Permissions of a unix socket, as three or four octal digits: `0660`.

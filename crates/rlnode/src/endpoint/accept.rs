@@ -26,6 +26,9 @@ pub(super) trait Listener: Send + Sync + 'static {
 
     /// Waits for a connection. Cancelling loses none.
     fn accept(&self) -> impl Future<Output = io::Result<Self::Connection>> + Send;
+
+    /// Number of the user at the other end; none where the system does not know.
+    fn user_of(connection: &Self::Connection) -> Option<u32>;
 }
 
 impl Listener for UnixListener {
@@ -33,6 +36,10 @@ impl Listener for UnixListener {
 
     async fn accept(&self) -> io::Result<UnixStream> {
         Self::accept(self).await.map(|(stream, _)| stream)
+    }
+
+    fn user_of(connection: &UnixStream) -> Option<u32> {
+        connection.peer_cred().ok().map(|cred| cred.uid())
     }
 }
 
@@ -44,6 +51,10 @@ impl Listener for TcpListener {
         // Answers are small and written whole: waiting to fill a segment would only delay them.
         stream.set_nodelay(true)?;
         Ok(stream)
+    }
+
+    fn user_of(_: &TcpStream) -> Option<u32> {
+        None
     }
 }
 
@@ -172,6 +183,10 @@ mod tests {
                 }
                 None => std::future::pending().await,
             }
+        }
+
+        fn user_of(_: &()) -> Option<u32> {
+            None
         }
     }
 

@@ -12,7 +12,8 @@ pub mod udp;
 
 use std::sync::Arc;
 
-use tokio::net::{TcpListener, UdpSocket, UnixListener};
+use tokio::io::Interest;
+use tokio::net::{TcpListener, UdpSocket, UnixListener, UnixStream};
 
 use crate::door::Door;
 use crate::node::Node;
@@ -65,4 +66,11 @@ impl Endpoint {
             Self::HttpUnix(listener) => http::serve(listener, node, shutdown).await,
         }
     }
+}
+
+/// Whether the client at the other end, which sends no more, takes nothing either: it has gone, and
+/// nothing is to be spent for it. One that only said that it sends no more waits for its answers.
+async fn has_gone(client: &UnixStream) -> bool {
+    let ready = client.ready(Interest::READABLE | Interest::WRITABLE).await;
+    ready.is_ok_and(|ready| ready.is_write_closed())
 }

@@ -5,14 +5,19 @@
 //! do not take a short read for the end of what there is.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use tokio::net::{UnixListener, UnixStream};
 
 use super::accept::serve_connections;
+use super::has_gone;
 use super::patience::Patience;
 use crate::door::{Door, Fault};
+use crate::frame::{HELD_FRAMES_MAX, LateReply};
 use crate::node::{Caller, Node};
 use crate::shutdown::{LAST_LOOK, Phase, Shutdown};
 
@@ -31,11 +36,15 @@ pub async fn serve(listener: UnixListener, node: Arc<Node>, shutdown: Shutdown) 
 
 async fn serve_connection(socket: UnixStream, node: Arc<Node>, mut shutdown: Shutdown) {
     let mut patience = Patience::new(node.clock().now_ns());
-    // An answer that found no room. While there is one nothing is read.
-    let mut unsent = Vec::new();
+    let mut connection = Connection {
+        socket: &socket,
+        node: &node,
+        unsent: VecDeque::new(),
+        late: FuturesUnordered::new(),
+    };
     loop {
         tokio::select! {
-            alive = progress(&socket, &mut unsent, &node) => {
+            alive = connection.progress() => {
                 if alive.is_err() {
                     return;
                 }
@@ -47,81 +56,123 @@ async fn serve_connection(socket: UnixStream, node: Arc<Node>, mut shutdown: Shu
                     return;
                 }
             }
-            () = shutdown.reached(Phase::Closing) => return finish(&socket, unsent, &node).await,
+            () = shutdown.reached(Phase::Closing) => return connection.finish().await,
         }
     }
 }
 
-/// Waits until the socket can go on, and answers a burst. Cancelling loses nothing: an answer that
-/// was not sent is in `unsent`.
-async fn progress(socket: &UnixStream, unsent: &mut Vec<u8>, node: &Node) -> io::Result<()> {
-    send_unsent(socket, unsent).await?;
-    socket.readable().await?;
-    for _ in 0..BURST {
-        match answer_message(socket, unsent, node) {
-            Ok(()) if unsent.is_empty() => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-            answered => return answered,
-        }
-    }
-    tokio::task::yield_now().await;
-    Ok(())
+struct Connection<'n> {
+    socket: &'n UnixStream,
+    node: &'n Node,
+    /// Answers that found no room: one, and the late ones. While there is one nothing is read.
+    unsent: VecDeque<Vec<u8>>,
+    /// Replies that come later, at most [`HELD_FRAMES_MAX`].
+    late: FuturesUnordered<LateReply<'n>>,
 }
 
-/// Answers what the socket still holds, after a stop.
-async fn finish(socket: &UnixStream, mut unsent: Vec<u8>, node: &Node) {
-    let last_look = async { while progress(socket, &mut unsent, node).await.is_ok() {} };
-    // The time-out is the regular end: by then nothing had been waiting any more.
-    let _ = tokio::time::timeout(LAST_LOOK, last_look).await;
-    // An error says that the client is gone, and with it whoever would want the answer.
-    let _ = send_unsent(socket, &mut unsent).await;
-}
-
-/// Sends what found no room before, if anything did.
-async fn send_unsent(socket: &UnixStream, unsent: &mut Vec<u8>) -> io::Result<()> {
-    while !unsent.is_empty() {
-        socket.writable().await?;
-        match socket.try_write(unsent) {
-            Ok(_) => *unsent = Vec::new(),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
-/// Receives one message and sends its answer, or puts it into `unsent`.
-///
-/// # Errors
-/// `WouldBlock` if there is no message; anything else ends the connection.
-fn answer_message(socket: &UnixStream, unsent: &mut Vec<u8>, node: &Node) -> io::Result<()> {
-    thread_local! {
-        // Of the thread, not of the connection: a message is answered without a wait in between,
-        // and thousands of connections then need no 64 KiB each.
-        static BUFFERS: RefCell<(Vec<u8>, Vec<u8>)> =
-            RefCell::new((vec![0; MESSAGE_BYTES_MAX], Vec::new()));
-    }
-    BUFFERS.with_borrow_mut(|(message, answer)| {
-        let length = socket.try_read(message)?;
-        if length == 0 {
-            // The end. An empty message looks the same and is no frame either.
-            return Err(ErrorKind::UnexpectedEof.into());
-        }
-        answer.clear();
-        let frame = message.get(..length).unwrap_or_default();
-        // What was wrong is counted and, where it should be, already in `answer`.
-        let _ = node.answer_frame(node.clock().now_ns(), frame, answer, CALLER);
-        if answer.is_empty() {
-            return Ok(());
-        }
-        match socket.try_write(answer) {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                unsent.extend_from_slice(answer);
-                Ok(())
+impl Connection<'_> {
+    /// Waits until the socket can go on, and answers a burst, or until a reply comes that is late.
+    /// Cancelling loses nothing: an answer that was not sent is in `unsent`.
+    async fn progress(&mut self) -> io::Result<()> {
+        let wants_more = self.unsent.is_empty() && self.late.len() < HELD_FRAMES_MAX;
+        tokio::select! {
+            biased;
+            Some(reply) = self.late.next(), if !self.late.is_empty() => {
+                self.unsent.push_back(reply);
+                return self.send_unsent();
             }
-            sent => sent.map(|_| ()),
+            ready = self.socket.writable(), if !self.unsent.is_empty() => {
+                ready?;
+                return self.send_unsent();
+            }
+            ready = self.socket.readable(), if wants_more => ready?,
         }
-    })
+        for _ in 0..BURST {
+            match self.answer_message() {
+                Ok(()) if self.unsent.is_empty() && self.late.len() < HELD_FRAMES_MAX => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                    if !has_gone(self.socket).await {
+                        self.finish_late().await?;
+                    }
+                    return Err(error);
+                }
+                answered => return answered,
+            }
+        }
+        tokio::task::yield_now().await;
+        Ok(())
+    }
+
+    /// Answers what the socket still holds, after a stop.
+    async fn finish(&mut self) {
+        let last_look = async { while self.progress().await.is_ok() {} };
+        // The time-out is the regular end: by then nothing had been waiting any more.
+        let _ = tokio::time::timeout(LAST_LOOK, last_look).await;
+        // An error says that the client is gone, and with it whoever would want the answers.
+        let _ = self.finish_late().await;
+    }
+
+    /// Waits for the replies that come later, and sends them and what found no room before.
+    async fn finish_late(&mut self) -> io::Result<()> {
+        while let Some(reply) = self.late.next().await {
+            self.unsent.push_back(reply);
+        }
+        while !self.unsent.is_empty() {
+            self.socket.writable().await?;
+            self.send_unsent()?;
+        }
+        Ok(())
+    }
+
+    /// Sends what found no room before, as far as there is room now.
+    fn send_unsent(&mut self) -> io::Result<()> {
+        while let Some(answer) = self.unsent.front() {
+            match self.socket.try_write(answer) {
+                Ok(_) => drop(self.unsent.pop_front()),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives one message and sends its answer, or puts it into `unsent`, or its reply comes later.
+    ///
+    /// # Errors
+    /// `WouldBlock` if there is no message; anything else ends the connection.
+    fn answer_message(&mut self) -> io::Result<()> {
+        thread_local! {
+            // Of the thread, not of the connection: a message is answered without a wait in between,
+            // and thousands of connections then need no 64 KiB each.
+            static BUFFERS: RefCell<(Vec<u8>, Vec<u8>)> =
+                RefCell::new((vec![0; MESSAGE_BYTES_MAX], Vec::new()));
+        }
+        BUFFERS.with_borrow_mut(|(message, answer)| {
+            let length = self.socket.try_read(message)?;
+            if length == 0 {
+                // The end. An empty message looks the same and is no frame either.
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            answer.clear();
+            let frame = message.get(..length).unwrap_or_default();
+            let now_ns = self.node.clock().now_ns();
+            // What was wrong is counted and, where it should be, already in `answer`.
+            if let Ok(Some(late)) = self.node.answer_frame(now_ns, frame, answer, CALLER) {
+                self.late.push(late);
+            }
+            if answer.is_empty() {
+                return Ok(());
+            }
+            match self.socket.try_write(answer) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.unsent.push_back(answer.clone());
+                    Ok(())
+                }
+                sent => sent.map(|_| ()),
+            }
+        })
+    }
 }
 
 #[cfg(test)]
@@ -132,6 +183,7 @@ mod tests {
     use wire::{RequestWriter, ServerFrame, decode_reply};
 
     use super::*;
+    use crate::scripted::Scripted;
     use crate::shutdown::Stop;
 
     fn watched(socket: Socket) -> UnixStream {
@@ -140,8 +192,11 @@ mod tests {
     }
 
     fn serve_pair(burst: u64) -> (UnixStream, Arc<Node>, Stop, JoinHandle<()>) {
+        serve_node(Node::with_burst(burst))
+    }
+
+    fn serve_node(node: Arc<Node>) -> (UnixStream, Arc<Node>, Stop, JoinHandle<()>) {
         let (client, server) = Socket::pair(Domain::UNIX, Type::SEQPACKET, None).expect("a pair");
-        let node = Node::with_burst(burst);
         let (stop, shutdown) = Stop::new();
         let task = tokio::spawn(serve_connection(watched(server), Arc::clone(&node), shutdown));
         (watched(client), node, stop, task)
@@ -238,5 +293,54 @@ mod tests {
             assert_eq!(id_of(receive(&client).await), id);
         }
         assert_eq!(node.counters().frames(Door::Seqpacket), sent);
+    }
+
+    /// Six checks of one key: five are the node's share, the sixth is held.
+    fn six(id: u64) -> Vec<u8> {
+        let mut frame = Vec::new();
+        let mut writer = RequestWriter::new(&mut frame, id);
+        for _ in 0..6 {
+            writer.check(&Request::check(b"GET /", b"bob"), Some(1_000_000)).expect("room");
+        }
+        writer.finish();
+        frame
+    }
+
+    #[tokio::test]
+    async fn a_message_that_is_held_is_overtaken_and_answered_when_peers_know() {
+        let (node, peer) = Scripted::node(10);
+        let (client, _node, _stop, _task) = serve_node(node);
+        send(&client, &six(1)).await;
+        send(&client, &frame(2)).await;
+        assert_eq!(id_of(receive(&client).await), 2);
+        peer.acknowledge();
+        assert_eq!(id_of(receive(&client).await), 1);
+    }
+
+    #[tokio::test]
+    async fn a_stop_answers_what_is_held() {
+        let (node, peer) = Scripted::node(10);
+        let (client, _node, stop, task) = serve_node(node);
+        send(&client, &six(1)).await;
+        send(&client, &frame(2)).await;
+        assert_eq!(id_of(receive(&client).await), 2);
+        stop.advance(Phase::Closing);
+        tokio::time::sleep(2 * LAST_LOOK).await;
+        peer.acknowledge();
+        assert_eq!(id_of(receive(&client).await), 1);
+        task.await.expect("no panic");
+    }
+
+    #[tokio::test]
+    async fn nothing_is_spent_for_a_client_that_has_gone() {
+        let (node, _peer) = Scripted::node(10);
+        let (client, node, _stop, task) = serve_node(node);
+        send(&client, &six(1)).await;
+        send(&client, &frame(2)).await;
+        assert_eq!(id_of(receive(&client).await), 2);
+        drop(client);
+        task.await.expect("no panic");
+        assert_eq!(node.counters().faults(Door::Seqpacket, Fault::Gone), 1);
+        assert_eq!(node.limiter().counts().rules[0].units, 6);
     }
 }

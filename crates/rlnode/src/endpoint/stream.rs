@@ -3,12 +3,16 @@
 use std::io;
 use std::sync::Arc;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 
 use super::accept::serve_connections;
+use super::has_gone;
 use super::patience::Patience;
 use crate::door::{Door, Fault};
+use crate::frame::{HELD_FRAMES_MAX, LateReply};
 use crate::node::{Caller, Node};
 use crate::shutdown::{LAST_LOOK, Phase, Shutdown};
 
@@ -23,10 +27,11 @@ const CALLER: Caller = Caller { door: Door::Stream, is_forgeable: false };
 /// Answers the frames of every connection until the shutdown closes and what was received is
 /// answered.
 pub async fn serve(listener: UnixListener, node: Arc<Node>, shutdown: Shutdown) {
-    serve_connections(listener, Door::Stream, node, shutdown, |stream, node, shutdown| {
-        Connection::new(stream, node).run(shutdown)
-    })
-    .await;
+    serve_connections(listener, Door::Stream, node, shutdown, serve_connection).await;
+}
+
+async fn serve_connection(stream: UnixStream, node: Arc<Node>, shutdown: Shutdown) {
+    Connection::new(stream, &node).run(shutdown).await;
 }
 
 /// Why a connection ends. None of these is an error of the node.
@@ -45,22 +50,31 @@ impl From<io::Error> for End {
     }
 }
 
-struct Connection {
+struct Connection<'n> {
     stream: UnixStream,
-    node: Arc<Node>,
+    node: &'n Node,
     patience: Patience,
     /// Bytes that no frame was made of yet: less than one frame once they are answered.
     input: Vec<u8>,
     /// Answers that are not written yet.
     output: Vec<u8>,
+    /// Replies that come later, at most [`HELD_FRAMES_MAX`].
+    late: FuturesUnordered<LateReply<'n>>,
     /// The client sent what has no next frame: write what there is, then close.
     is_closing: bool,
 }
 
-impl Connection {
-    fn new(stream: UnixStream, node: Arc<Node>) -> Self {
-        let patience = Patience::new(node.clock().now_ns());
-        Self { stream, node, patience, input: Vec::new(), output: Vec::new(), is_closing: false }
+impl<'n> Connection<'n> {
+    fn new(stream: UnixStream, node: &'n Node) -> Self {
+        Self {
+            stream,
+            node,
+            patience: Patience::new(node.clock().now_ns()),
+            input: Vec::new(),
+            output: Vec::new(),
+            late: FuturesUnordered::new(),
+            is_closing: false,
+        }
     }
 
     async fn run(mut self, mut shutdown: Shutdown) {
@@ -79,7 +93,7 @@ impl Connection {
             if let Err(end) = self.answer().await {
                 return end;
             }
-            if let Err(end) = self.read().await {
+            if let Err(end) = self.progress().await {
                 return end;
             }
         }
@@ -90,20 +104,27 @@ impl Connection {
         if let Ok(end) = tokio::time::timeout(LAST_LOOK, self.serve()).await {
             return end;
         }
-        match self.write().await {
+        match self.finish_frames().await {
             Ok(()) => End::Stop,
             Err(end) => end,
         }
     }
 
-    async fn read(&mut self) -> Result<(), End> {
+    /// Waits for bytes, or for a reply that comes later.
+    async fn progress(&mut self) -> Result<(), End> {
+        let wants_more = self.late.len() < HELD_FRAMES_MAX;
         self.make_room();
         loop {
             tokio::select! {
                 biased;
-                read = self.stream.read_buf(&mut self.input) => {
-                    return if read? == 0 { Err(End::Client) } else { Ok(()) };
+                Some(reply) = self.late.next(), if !self.late.is_empty() => {
+                    self.output.extend_from_slice(&reply);
+                    return Ok(());
                 }
+                read = self.stream.read_buf(&mut self.input), if wants_more => match read? {
+                    0 => return self.end().await,
+                    _ => return Ok(()),
+                },
                 () = self.patience.patrol() => {
                     if self.patience.is_over(self.node.clock().now_ns()) {
                         return Err(End::Timeout);
@@ -111,6 +132,34 @@ impl Connection {
                 }
             }
         }
+    }
+
+    /// The client sends no more. One that is gone altogether gets nothing spent; one that only said
+    /// so still waits for its answers.
+    async fn end(&mut self) -> Result<(), End> {
+        if !has_gone(&self.stream).await {
+            self.finish_frames().await?;
+        }
+        Err(End::Client)
+    }
+
+    /// Answers every complete frame, and waits for the replies that come later.
+    async fn finish_frames(&mut self) -> Result<(), End> {
+        loop {
+            self.answer().await?;
+            if self.late.is_empty() {
+                return Ok(());
+            }
+            self.finish_late().await?;
+        }
+    }
+
+    /// Waits for the replies that come later, and writes them.
+    async fn finish_late(&mut self) -> Result<(), End> {
+        while let Some(reply) = self.late.next().await {
+            self.output.extend_from_slice(&reply);
+        }
+        self.write().await
     }
 
     /// Makes room for one read, and gives back what a long frame needed.
@@ -130,7 +179,10 @@ impl Connection {
             match answered {
                 Answered::WantsMore => break,
                 Answered::Full => {}
-                Answered::Closes => return Err(End::Client),
+                Answered::Closes => {
+                    self.finish_late().await?;
+                    return Err(End::Client);
+                }
             }
         }
         // Only now: a client that is slow to read is not one that is slow to send.
@@ -148,6 +200,9 @@ impl Connection {
             if self.output.len() >= WRITE_BYTES {
                 break Answered::Full;
             }
+            if self.late.len() >= HELD_FRAMES_MAX {
+                break Answered::WantsMore;
+            }
             let rest = self.input.get(taken..).unwrap_or_default();
             let length = match wire::frame_length(rest) {
                 Ok(Some(length)) if length <= rest.len() => length,
@@ -159,9 +214,11 @@ impl Connection {
                 }
             };
             let frame = rest.get(..length).unwrap_or_default();
-            let answer =
-                self.node.answer_frame(self.node.clock().now_ns(), frame, &mut self.output, CALLER);
-            self.is_closing = answer.is_err_and(|error| error.closes_stream());
+            let now_ns = self.node.clock().now_ns();
+            match self.node.answer_frame(now_ns, frame, &mut self.output, CALLER) {
+                Ok(late) => self.late.extend(late),
+                Err(error) => self.is_closing = error.closes_stream(),
+            }
             self.patience.note_frame();
             taken += length;
         };
@@ -173,6 +230,10 @@ impl Connection {
         while !self.output.is_empty() {
             tokio::select! {
                 biased;
+                // A client that is slow to read holds nothing for longer than it may be held.
+                Some(reply) = self.late.next(), if !self.late.is_empty() => {
+                    self.output.extend_from_slice(&reply);
+                }
                 written = self.stream.write(&self.output) => {
                     let written = written?;
                     if written == 0 {
@@ -197,7 +258,7 @@ impl Connection {
 
 /// What became of the input.
 enum Answered {
-    /// Every complete frame is answered.
+    /// Every complete frame is answered, or as many wait for an answer as may.
     WantsMore,
     /// The answers are to be written first.
     Full,
@@ -212,6 +273,7 @@ mod tests {
     use wire::{ErrorCode, RequestWriter, ServerFrame, decode_reply};
 
     use super::*;
+    use crate::scripted::Scripted;
     use crate::shutdown::Stop;
 
     const FRAMES: u64 = 1_000;
@@ -224,10 +286,13 @@ mod tests {
     }
 
     fn serve_pair(burst: u64) -> Served {
+        serve_node(Node::with_burst(burst))
+    }
+
+    fn serve_node(node: Arc<Node>) -> Served {
         let (client, server) = UnixStream::pair().expect("a pair");
-        let node = Node::with_burst(burst);
         let (stop, shutdown) = Stop::new();
-        let task = tokio::spawn(Connection::new(server, Arc::clone(&node)).run(shutdown));
+        let task = tokio::spawn(serve_connection(server, Arc::clone(&node), shutdown));
         Served { client, node, stop, task }
     }
 
@@ -365,5 +430,90 @@ mod tests {
             told(&read_frame(&mut served.client).await);
         }
         assert_eq!(served.node.counters().frames(Door::Stream), whole);
+    }
+
+    /// Six checks of one key: five are the node's share, the sixth is held.
+    fn six(id: u64) -> Vec<u8> {
+        let mut frame = Vec::new();
+        let mut writer = RequestWriter::new(&mut frame, id);
+        for _ in 0..6 {
+            writer.check(&Request::check(b"GET /", b"bob"), Some(1_000_000)).expect("room");
+        }
+        writer.finish();
+        frame
+    }
+
+    fn id_of(frame: &[u8]) -> u64 {
+        wire::frame_id(frame)
+    }
+
+    #[tokio::test]
+    async fn a_frame_that_is_held_is_overtaken_and_answered_when_peers_know() {
+        let (node, peer) = Scripted::node(10);
+        let mut served = serve_node(node);
+        served.client.write_all(&[six(1), frame(2), frame(3)].concat()).await.expect("room");
+        assert_eq!(id_of(&read_frame(&mut served.client).await), 2);
+        assert_eq!(id_of(&read_frame(&mut served.client).await), 3);
+        peer.acknowledge();
+        assert_eq!(id_of(&read_frame(&mut served.client).await), 1);
+        served.client.write_all(&frame(4)).await.expect("room");
+        assert_eq!(id_of(&read_frame(&mut served.client).await), 4);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_sends_no_more_gets_what_is_held() {
+        let (node, peer) = Scripted::node(10);
+        let mut served = serve_node(node);
+        served.client.write_all(&[six(1), frame(2)].concat()).await.expect("room");
+        served.client.shutdown().await.expect("a socket");
+        assert_eq!(id_of(&read_frame(&mut served.client).await), 2);
+        peer.acknowledge();
+        assert_eq!(id_of(&read_frame(&mut served.client).await), 1);
+        served.task.await.expect("no panic");
+    }
+
+    #[tokio::test]
+    async fn nothing_is_spent_for_a_client_that_has_gone() {
+        let (node, _peer) = Scripted::node(10);
+        let mut served = serve_node(Arc::clone(&node));
+        served.client.write_all(&[six(1), frame(2)].concat()).await.expect("room");
+        assert_eq!(id_of(&read_frame(&mut served.client).await), 2);
+        drop(served.client);
+        served.task.await.expect("no panic");
+        assert_eq!(node.counters().faults(Door::Stream, Fault::Gone), 1);
+        assert_eq!(node.limiter().counts().rules[0].units, 6);
+    }
+
+    #[tokio::test]
+    async fn a_connection_has_a_bounded_number_of_frames_that_wait() {
+        let (node, peer) = Scripted::node(10);
+        let mut served = serve_node(Arc::clone(&node));
+        let held = HELD_FRAMES_MAX + 6;
+        let all: Vec<u8> =
+            std::iter::once(six(1)).chain((0..held).map(|_| one())).flatten().collect();
+        served.client.write_all(&all).await.expect("room");
+        served.client.write_all(&frame(9)).await.expect("room");
+        // Whatever was read, no more than the bound is asked of the limiter.
+        for _ in 0..1_000 {
+            tokio::task::yield_now().await;
+        }
+        let taken = usize::try_from(node.counters().frames(Door::Stream)).expect("few");
+        assert_eq!(taken, HELD_FRAMES_MAX);
+        peer.acknowledge();
+        let mut ids = Vec::new();
+        while ids.len() < held + 2 {
+            ids.push(id_of(&read_frame(&mut served.client).await));
+            peer.acknowledge();
+        }
+        assert!(ids.contains(&9), "{ids:?}");
+    }
+
+    /// A check that is held behind [`six`].
+    fn one() -> Vec<u8> {
+        let mut frame = Vec::new();
+        let mut writer = RequestWriter::new(&mut frame, 5);
+        writer.check(&Request::check(b"GET /", b"bob"), Some(1_000_000)).expect("room");
+        writer.finish();
+        frame
     }
 }

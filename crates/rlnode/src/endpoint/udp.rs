@@ -3,9 +3,12 @@
 use std::convert::Infallible;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use tokio::net::UdpSocket;
 
 use crate::door::{Door, Fault};
@@ -27,30 +30,83 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(1);
 /// so no answer is longer than its question.
 pub async fn serve(socket: UdpSocket, is_exposed: bool, node: Arc<Node>, mut shutdown: Shutdown) {
     let caller = Caller { door: Door::Udp, is_forgeable: is_exposed };
+    let late = FuturesUnordered::new();
+    let mut service = Service { socket: &socket, node: &node, caller, late };
     tokio::select! {
-        never = answer_all(&socket, &node, caller) => match never {},
+        never = service.answer_all() => match never {},
         () = shutdown.reached(Phase::Closing) => {}
     }
     // The time-out is the regular end: by then nothing had been waiting any more.
-    let _ = tokio::time::timeout(LAST_LOOK, answer_all(&socket, &node, caller)).await;
+    let _ = tokio::time::timeout(LAST_LOOK, service.answer_all()).await;
+    while let Some((answer, sender)) = service.late.next().await {
+        service.send(&answer, sender);
+    }
 }
 
-/// Answers datagrams for ever. Cancelling it loses none that was received.
-async fn answer_all(socket: &UdpSocket, node: &Node, caller: Caller) -> Infallible {
-    let mut datagram = vec![0; DATAGRAM_BYTES_MAX];
-    let mut answer = Vec::with_capacity(wire::FRAME_BYTES_MAX);
-    loop {
-        let received = match socket.readable().await {
-            Ok(()) => answer_burst(socket, &mut datagram, &mut answer, node, caller),
-            Err(error) => Err(error),
-        };
-        match received {
-            Ok(Left::Nothing) => {}
-            Ok(Left::Maybe) => tokio::task::yield_now().await,
-            Err(_) => {
-                node.counters().count_fault(Door::Udp, Fault::Receive);
-                tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
+/// A reply that comes later, and whom it is for.
+type Late<'n> = Pin<Box<dyn Future<Output = (Vec<u8>, SocketAddr)> + Send + 'n>>;
+
+/// One socket being served.
+struct Service<'n> {
+    socket: &'n UdpSocket,
+    node: &'n Node,
+    caller: Caller,
+    /// Frames that wait for a held check: as many as checks may be held in all.
+    late: FuturesUnordered<Late<'n>>,
+}
+
+impl Service<'_> {
+    /// Answers datagrams for ever. Cancelling it loses none that was received.
+    async fn answer_all(&mut self) -> Infallible {
+        let mut datagram = vec![0; DATAGRAM_BYTES_MAX];
+        let mut answer = Vec::with_capacity(wire::FRAME_BYTES_MAX);
+        loop {
+            let received = tokio::select! {
+                ready = self.socket.readable() => {
+                    ready.and_then(|()| self.answer_burst(&mut datagram, &mut answer))
+                }
+                Some((answer, sender)) = self.late.next(), if !self.late.is_empty() => {
+                    self.send(&answer, sender);
+                    continue;
+                }
+            };
+            match received {
+                Ok(Left::Nothing) => {}
+                Ok(Left::Maybe) => tokio::task::yield_now().await,
+                Err(_) => {
+                    self.node.counters().count_fault(Door::Udp, Fault::Receive);
+                    tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
+                }
             }
+        }
+    }
+
+    /// Answers up to [`BURST`] datagrams.
+    fn answer_burst(&mut self, datagram: &mut [u8], answer: &mut Vec<u8>) -> io::Result<Left> {
+        for _ in 0..BURST {
+            let (length, sender) = match self.socket.try_recv_from(datagram) {
+                Ok(received) => received,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Left::Nothing),
+                Err(error) => return Err(error),
+            };
+            answer.clear();
+            let frame = datagram.get(..length).unwrap_or_default();
+            let now_ns = self.node.clock().now_ns();
+            // What was wrong is counted and, where it should be, already in `answer`.
+            let late = self.node.answer_frame(now_ns, frame, answer, self.caller);
+            if let Ok(Some(late)) = late {
+                self.late.push(Box::pin(async move { (late.await, sender) }));
+            } else if !answer.is_empty() {
+                self.send(answer, sender);
+            }
+        }
+        Ok(Left::Maybe)
+    }
+
+    /// Sends, or drops and counts: a sender that cannot be reached must not hold up the others.
+    fn send(&self, answer: &[u8], to: SocketAddr) {
+        if self.socket.try_send_to(answer, to).is_err() {
+            self.node.counters().count_fault(Door::Udp, Fault::Send);
         }
     }
 }
@@ -61,38 +117,6 @@ enum Left {
     Maybe,
 }
 
-/// Answers up to [`BURST`] datagrams.
-fn answer_burst(
-    socket: &UdpSocket,
-    datagram: &mut [u8],
-    answer: &mut Vec<u8>,
-    node: &Node,
-    caller: Caller,
-) -> io::Result<Left> {
-    for _ in 0..BURST {
-        let (length, sender) = match socket.try_recv_from(datagram) {
-            Ok(received) => received,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Left::Nothing),
-            Err(error) => return Err(error),
-        };
-        answer.clear();
-        let frame = datagram.get(..length).unwrap_or_default();
-        // What was wrong is counted and, where it should be, already in `answer`.
-        let _ = node.answer_frame(node.clock().now_ns(), frame, answer, caller);
-        if !answer.is_empty() {
-            send(socket, answer, sender, node);
-        }
-    }
-    Ok(Left::Maybe)
-}
-
-/// Sends, or drops and counts: a sender that cannot be reached must not hold up the others.
-fn send(socket: &UdpSocket, answer: &[u8], to: SocketAddr, node: &Node) {
-    if socket.try_send_to(answer, to).is_err() {
-        node.counters().count_fault(Door::Udp, Fault::Send);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use limiter::Request;
@@ -100,13 +124,17 @@ mod tests {
     use wire::{RequestWriter, ServerFrame, decode_reply};
 
     use super::*;
+    use crate::scripted::Scripted;
     use crate::shutdown::Stop;
 
     async fn serve_loopback() -> (UdpSocket, Arc<Node>, Stop, JoinHandle<()>) {
+        serve_node(Node::with_burst(1_000)).await
+    }
+
+    async fn serve_node(node: Arc<Node>) -> (UdpSocket, Arc<Node>, Stop, JoinHandle<()>) {
         let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a port");
         let client = UdpSocket::bind("127.0.0.1:0").await.expect("a port");
         client.connect(socket.local_addr().expect("an address")).await.expect("a route");
-        let node = Node::with_burst(1_000);
         let (stop, shutdown) = Stop::new();
         let task = tokio::spawn(serve(socket, false, Arc::clone(&node), shutdown));
         (client, node, stop, task)
@@ -160,6 +188,42 @@ mod tests {
         stop.advance(Phase::Closing);
         assert_eq!(id_of_next(&client).await, 1);
         assert_eq!(id_of_next(&client).await, 2);
+        task.await.expect("no panic");
+    }
+
+    /// Six checks of one key: five are the node's share, the sixth is held.
+    fn six(id: u64) -> Vec<u8> {
+        let mut frame = Vec::new();
+        let mut writer = RequestWriter::new(&mut frame, id);
+        for _ in 0..6 {
+            writer.check(&Request::check(b"GET /", b"bob"), Some(1_000_000)).expect("room");
+        }
+        writer.finish();
+        frame
+    }
+
+    #[tokio::test]
+    async fn a_frame_that_is_held_is_overtaken_and_answered_when_peers_know() {
+        let (node, peer) = Scripted::node(10);
+        let (client, _node, _stop, _task) = serve_node(node).await;
+        client.send(&six(1)).await.expect("room");
+        client.send(&frame(2)).await.expect("room");
+        assert_eq!(id_of_next(&client).await, 2);
+        peer.acknowledge();
+        assert_eq!(id_of_next(&client).await, 1);
+    }
+
+    #[tokio::test]
+    async fn a_stop_answers_what_is_held() {
+        let (node, peer) = Scripted::node(10);
+        let (client, _node, stop, task) = serve_node(node).await;
+        client.send(&six(1)).await.expect("room");
+        client.send(&frame(2)).await.expect("room");
+        assert_eq!(id_of_next(&client).await, 2);
+        stop.advance(Phase::Closing);
+        tokio::time::sleep(2 * LAST_LOOK).await;
+        peer.acknowledge();
+        assert_eq!(id_of_next(&client).await, 1);
         task.await.expect("no panic");
     }
 }

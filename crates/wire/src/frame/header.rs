@@ -166,6 +166,18 @@ impl<'b> FrameWriter<'b> {
         }
     }
 
+    /// Takes the frame so far out of the buffer, with the number of its records.
+    pub(super) fn pause(self) -> (Vec<u8>, u16) {
+        (self.out.split_off(self.start), self.count)
+    }
+
+    /// Goes on with what [`FrameWriter::pause`] gave, behind whatever `out` holds.
+    pub(super) fn resume(out: &'b mut Vec<u8>, (frame, count): (Vec<u8>, u16)) -> Self {
+        let start = out.len();
+        out.extend_from_slice(&frame);
+        Self { out, start, count }
+    }
+
     /// Completes the header. A frame without records is taken back: there is no such frame.
     pub(super) fn finish(self) {
         if self.count == 0 {

@@ -15,7 +15,7 @@ mod request_writer;
 pub use error::{ErrorCode, FrameError, Status, WriteError, write_error};
 pub use header::{frame_id, frame_length};
 pub use reply::{Answer, Answers, Detail, Details, Reply, ServerFrame, decode_reply};
-pub use reply_writer::ReplyWriter;
+pub use reply_writer::{PausedReply, ReplyWriter};
 pub use request::{Check, Checks, RequestFrame};
 pub use request_writer::RequestWriter;
 

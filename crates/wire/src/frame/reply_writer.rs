@@ -83,6 +83,12 @@ impl<'b> ReplyWriter<'b> {
         self.frame.count_record();
     }
 
+    /// Takes what is written so far out of the buffer, for a node that does not know the next answer
+    /// yet. The buffer is as it was before the frame.
+    pub fn pause(self) -> PausedReply {
+        PausedReply { frame: self.frame.pause(), checks: self.checks, bytes_max: self.bytes_max }
+    }
+
     /// Completes the frame. One without answers is taken back from the buffer.
     pub fn finish(self) {
         self.frame.finish();
@@ -95,6 +101,23 @@ impl<'b> ReplyWriter<'b> {
         let room = self.bytes_max.saturating_sub(answers_after * REPLY_RECORD_BYTES_MAX);
         let frame_start = self.frame.out().len() - self.frame.len();
         frame_start + room
+    }
+}
+
+/// A reply frame whose next answer is not known yet.
+#[derive(Debug)]
+#[must_use = "the frame is not complete before it is resumed and finished"]
+pub struct PausedReply {
+    frame: (Vec<u8>, u16),
+    checks: usize,
+    bytes_max: usize,
+}
+
+impl PausedReply {
+    /// Goes on behind whatever `out` holds.
+    pub fn resume(self, out: &mut Vec<u8>) -> ReplyWriter<'_> {
+        let Self { frame, checks, bytes_max } = self;
+        ReplyWriter { frame: FrameWriter::resume(out, frame), checks, bytes_max }
     }
 }
 

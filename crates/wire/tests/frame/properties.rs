@@ -133,6 +133,15 @@ proptest! {
         writer.decision(&decision, reset_at_ms);
         writer.finish();
 
+        let (mut here, mut elsewhere) = (b"here".to_vec(), b"there".to_vec());
+        let mut writer = ReplyWriter::new(&mut here, id);
+        writer.status(status);
+        let mut writer = writer.pause().resume(&mut elsewhere);
+        writer.decision(&decision, reset_at_ms);
+        writer.finish();
+        prop_assert_eq!((&here[..], &elsewhere[..5]), (&b"here"[..], &b"there"[..]));
+        prop_assert_eq!(&elsewhere[5..], &bytes[..]);
+
         prop_assert_eq!(frame_length(&bytes), Ok(Some(bytes.len())));
         let reply = reply(&bytes);
         prop_assert_eq!((reply.id, reply.len()), (id, 2));

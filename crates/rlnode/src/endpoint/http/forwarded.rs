@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use axum::http::{HeaderMap, StatusCode};
 use limiter::{ATTRIBUTES_MAX, COSTS_MAX, DEFAULT_UNIT, Op};
 
-use super::question::{Question, QuestionError, key_of, too_many};
+use super::question::{MAX_WAIT_MS_MAX, Question, QuestionError, key_of, too_many};
 
 const METHOD: &str = "x-forwarded-method";
 const URI: &str = "x-forwarded-uri";
@@ -66,7 +66,7 @@ pub fn parse_forwarded(query: &str, headers: &HeaderMap) -> Result<Forwarded, Qu
         key,
         attributes,
         costs,
-        max_wait_ms: None,
+        max_wait_ms: written.max_wait_ms,
         details: true,
     };
     Ok(Forwarded { question, denied: written.denied.unwrap_or(StatusCode::TOO_MANY_REQUESTS) })
@@ -81,6 +81,7 @@ struct Written {
     cost: Option<Vec<u8>>,
     costs: Vec<(Vec<u8>, u64)>,
     attributes: Vec<(Vec<u8>, Vec<u8>)>,
+    max_wait_ms: Option<u64>,
     denied: Option<StatusCode>,
 }
 
@@ -100,6 +101,7 @@ impl Written {
                     self.key_b64.replace(text).is_none()
                 }
                 b"cost" => self.cost.replace(value).is_none(),
+                b"max_wait_ms" => self.max_wait_ms.replace(parse_max_wait(&value)?).is_none(),
                 b"deny" => self.denied.replace(parse_denied(&value)?).is_none(),
                 other => {
                     if let Some(name) = other.strip_prefix(b"attr.") {
@@ -109,7 +111,7 @@ impl Written {
                     } else {
                         return Err(QuestionError::new(format!(
                             "unknown parameter `{shown}`; there are endpoint, key, key_b64, cost, \
-                             cost.UNIT, attr.NAME and deny"
+                             cost.UNIT, attr.NAME, max_wait_ms and deny"
                         )));
                     }
                 }
@@ -157,15 +159,21 @@ fn forwarded_endpoint(headers: &HeaderMap) -> Vec<u8> {
 }
 
 fn parse_cost(text: &[u8]) -> Result<u64, QuestionError> {
+    parse_whole(text, "the cost", u64::MAX)
+}
+
+fn parse_max_wait(text: &[u8]) -> Result<u64, QuestionError> {
+    parse_whole(text, "`max_wait_ms`", MAX_WAIT_MS_MAX)
+}
+
+fn parse_whole(text: &[u8], what: &str, max: u64) -> Result<u64, QuestionError> {
     let is_whole = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
-    let number = std::str::from_utf8(text).ok().filter(|_| is_whole);
-    number.and_then(|digits| digits.parse().ok()).ok_or_else(|| {
+    let digits = std::str::from_utf8(text).ok().filter(|_| is_whole);
+    let number = digits.and_then(|digits| digits.parse().ok()).filter(|number| *number <= max);
+    number.ok_or_else(|| {
         let shown = String::from_utf8_lossy(text);
-        QuestionError::new(format!(
-            "the cost `{}` is not a whole number from 0 to {}",
-            shown.escape_debug(),
-            u64::MAX
-        ))
+        let shown = shown.escape_debug();
+        QuestionError::new(format!("{what} `{shown}` is not a whole number from 0 to {max}"))
     })
 }
 
@@ -306,5 +314,17 @@ mod tests {
         assert!(message.contains("16 at most"), "{message}");
         let message = refusal("key=k&cost=1&cost.a=1&cost.b=1&cost.c=1&cost.d=1");
         assert!(message.contains("4 at most"), "{message}");
+    }
+
+    #[test]
+    fn a_gateway_may_say_how_long_a_check_may_be_held() {
+        let wait = |query: &str| parse_forwarded(query, &HeaderMap::new());
+        let held = |query: &str| wait(query).expect(query).question.max_wait_ms;
+        assert_eq!(held("key=a"), None);
+        assert_eq!(held("key=a&max_wait_ms=0"), Some(0));
+        assert_eq!(held("key=a&max_wait_ms=60000"), Some(MAX_WAIT_MS_MAX));
+        for query in ["max_wait_ms=60001", "max_wait_ms=", "max_wait_ms=1&max_wait_ms=1"] {
+            assert!(wait(&format!("key=a&{query}")).is_err(), "{query}");
+        }
     }
 }

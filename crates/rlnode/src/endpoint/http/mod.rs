@@ -3,6 +3,7 @@
 //! It bounds what a connection may cost: time for a header and a body, bytes of both.
 
 mod answer;
+pub mod cluster_status;
 mod forwarded;
 mod headers;
 mod problem;
@@ -25,6 +26,7 @@ use super::accept::{Listener, serve_connections};
 use crate::door::{Door, Fault};
 use crate::node::Node;
 use crate::shutdown::{LAST_LOOK, Phase, Shutdown};
+use routes::Caller;
 use write_limit::WriteLimit;
 
 /// A request's header must be complete this long after the connection opened or the last answer
@@ -41,11 +43,24 @@ where
     L: Listener,
     L::Connection: AsyncRead + AsyncWrite + Unpin,
 {
-    let router = routes::router(Arc::clone(&node));
+    // Two, made once: what a caller may do is known when it connects, and costs no request anything.
+    let [for_operators, for_anybody] =
+        [Caller::Operator, Caller::Anybody].map(|caller| routes::router(Arc::clone(&node), caller));
     serve_connections(listener, Door::Http, node, shutdown, |io, node, shutdown| {
+        let router = match caller_of::<L>(&io) {
+            Caller::Operator => &for_operators,
+            Caller::Anybody => &for_anybody,
+        };
         serve_connection(io, TowerToHyperService::new(router.clone()), node, shutdown)
     })
     .await;
+}
+
+fn caller_of<L: Listener>(connection: &L::Connection) -> Caller {
+    match L::user_of(connection) {
+        Some(user) if user == 0 || user == rustix::process::geteuid().as_raw() => Caller::Operator,
+        _ => Caller::Anybody,
+    }
 }
 
 async fn serve_connection(

@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
-use axum::extract::{DefaultBodyLimit, FromRequest, RawQuery, Request, State};
+use axum::extract::{DefaultBodyLimit, FromRequest, Path, RawQuery, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use futures_util::future::join_all;
+use limiter::Decision;
+use member::ForgetFailure;
 use serde::Serialize;
 
 use super::answer::DecisionJson;
@@ -20,8 +23,9 @@ use super::problem::Problem;
 use super::question::{CHECKS_MAX, Question, QuestionError, Questions, parse_body};
 use super::status::Status;
 use crate::door::{Door, Fault};
+use crate::engine::ForgetError;
 use crate::metrics;
-use crate::node::{Node, Readiness};
+use crate::node::{Asked, Node, Readiness, Undecided};
 
 /// Longest body, in bytes, like the longest frame rounded up.
 const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -30,8 +34,22 @@ const BODY_TIME: Duration = Duration::from_secs(30);
 
 const _: () = assert!(CHECKS_MAX <= BODY_BYTES_MAX / r#"{"key":"k"},"#.len());
 
-pub(super) fn router(node: Arc<Node>) -> Router {
+/// Who is at the other end of a connection, as far as that changes what may be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Caller {
+    /// The user of the node, or root, at its unix socket.
+    Operator,
+    /// Anybody.
+    Anybody,
+}
+
+pub(super) fn router(node: Arc<Node>, caller: Caller) -> Router {
+    let forget = match caller {
+        Caller::Operator => post(forget),
+        Caller::Anybody => post(refuse_operation),
+    };
     Router::new()
+        .route("/v1/nodes/{name}/forget", forget)
         .route("/v1/check", post(check))
         // Without HEAD, which axum would answer as a GET: a question is charged.
         .route("/v1/auth", get(auth).head(refuse_all_but_get).fallback(refuse_all_but_get))
@@ -70,37 +88,41 @@ async fn check(State(node): State<Arc<Node>>, request: Request) -> Response {
         Ok(body) => body,
         Err(problem) => return (*problem).into_response(),
     };
-    let now_ns = node.clock().now_ns();
-    measured(&node, now_ns, || match parse_body(&body) {
-        Ok(Questions::One(question)) => answer_one(&node, now_ns, &question),
-        Ok(Questions::Many(questions)) => answer_many(&node, now_ns, &questions),
+    measured(&node, async |now_ns| match parse_body(&body) {
+        Ok(Questions::One(question)) => answer_one(&node, now_ns, &question).await,
+        Ok(Questions::Many(questions)) => answer_many(&node, now_ns, &questions).await,
         Err(error) => refuse_question(&node, error),
     })
+    .await
 }
 
-fn answer_one(node: &Node, now_ns: u64, question: &Question) -> Response {
-    match node.decide(now_ns, &question.to_request(), Door::Http) {
-        Ok(decision) => Json(DecisionJson::new(&decision, question.details, node.clock(), now_ns))
-            .into_response(),
-        Err(error) => Problem::new(StatusCode::BAD_REQUEST, error.to_string()).into_response(),
+async fn answer_one(node: &Node, now_ns: u64, question: &Question) -> Response {
+    match decided(node, ask(node, now_ns, question)).await {
+        (at_ns, Ok(decision)) => {
+            Json(DecisionJson::new(&decision, question.details, node.clock(), at_ns))
+                .into_response()
+        }
+        (_, Err(undecided)) => refuse_undecided(undecided),
     }
 }
 
-fn answer_many(node: &Node, now_ns: u64, questions: &[Question]) -> Response {
+async fn answer_many(node: &Node, now_ns: u64, questions: &[Question]) -> Response {
     #[derive(Serialize)]
     struct Batch<'d> {
         decisions: Vec<Element<'d>>,
     }
 
-    let decided: Vec<_> = questions
-        .iter()
-        .map(|question| node.decide(now_ns, &question.to_request(), Door::Http))
-        .collect();
+    // All are asked before the first is waited for, so that no wait adds to another.
+    let asked: Vec<_> = questions.iter().map(|question| ask(node, now_ns, question)).collect();
+    let decided = join_all(asked.into_iter().map(|asked| decided(node, asked))).await;
+    if let [(_, Err(Undecided::Starting)), ..] = decided[..] {
+        return refuse_undecided(Undecided::Starting);
+    }
     let elements = questions.iter().zip(&decided).map(|(question, decided)| match decided {
-        Ok(decision) => {
-            Element::Decision(DecisionJson::new(decision, question.details, node.clock(), now_ns))
+        (at_ns, Ok(decision)) => {
+            Element::Decision(DecisionJson::new(decision, question.details, node.clock(), *at_ns))
         }
-        Err(error) => Element::Error { error: error.to_string() },
+        (_, Err(undecided)) => Element::Error { error: undecided.to_string() },
     });
     Json(Batch { decisions: elements.collect() }).into_response()
 }
@@ -110,23 +132,21 @@ async fn auth(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Response {
-    let now_ns = node.clock().now_ns();
-    measured(&node, now_ns, || {
+    measured(&node, async |now_ns| {
         match parse_forwarded(query.as_deref().unwrap_or_default(), &headers) {
-            Ok(forwarded) => answer_forwarded(&node, now_ns, &forwarded),
+            Ok(forwarded) => answer_forwarded(&node, now_ns, &forwarded).await,
             Err(error) => refuse_question(&node, error),
         }
     })
+    .await
 }
 
-fn answer_forwarded(node: &Node, now_ns: u64, forwarded: &Forwarded) -> Response {
-    let decision = match node.decide(now_ns, &forwarded.question.to_request(), Door::Http) {
-        Ok(decision) => decision,
-        Err(error) => {
-            return Problem::new(StatusCode::BAD_REQUEST, error.to_string()).into_response();
-        }
+async fn answer_forwarded(node: &Node, now_ns: u64, forwarded: &Forwarded) -> Response {
+    let (at_ns, decision) = match decided(node, ask(node, now_ns, &forwarded.question)).await {
+        (at_ns, Ok(decision)) => (at_ns, decision),
+        (_, Err(undecided)) => return refuse_undecided(undecided),
     };
-    let reset_at_ms = node.clock().unix_ms(now_ns, decision.verdict.reset_after);
+    let reset_at_ms = node.clock().unix_ms(at_ns, decision.verdict.reset_after);
     let headers = rate_limit_headers(&decision, reset_at_ms);
     if decision.verdict.allowed {
         (StatusCode::OK, headers).into_response()
@@ -137,8 +157,63 @@ fn answer_forwarded(node: &Node, now_ns: u64, forwarded: &Forwarded) -> Response
     }
 }
 
+type AskedAt<'n> = (u64, Result<Asked<'n>, Undecided>);
+
+fn ask<'n>(node: &'n Node, now_ns: u64, question: &Question) -> AskedAt<'n> {
+    let max_wait = question.max_wait_ms.map(Duration::from_millis);
+    (now_ns, node.ask(now_ns, &question.to_request(), Door::Http, max_wait))
+}
+
+/// The decision, and the time at which it was made.
+async fn decided<'n>(
+    node: &'n Node,
+    (asked_ns, asked): AskedAt<'n>,
+) -> (u64, Result<Decision<'n>, Undecided>) {
+    match asked {
+        Ok(Asked::Decided(decision)) => (asked_ns, Ok(decision)),
+        Ok(Asked::Held(held)) => {
+            let decision = held.await;
+            (node.clock().now_ns(), Ok(decision))
+        }
+        Err(undecided) => (asked_ns, Err(undecided)),
+    }
+}
+
 async fn status(State(node): State<Arc<Node>>) -> Json<Status> {
-    Json(Status::of(&node))
+    Json(Status::of(&node).await)
+}
+
+/// Tells the cluster that a member will not come back.
+async fn forget(State(node): State<Arc<Node>>, Path(name): Path<String>) -> Response {
+    #[derive(Serialize)]
+    struct Forgotten {
+        forgotten: String,
+        members: usize,
+    }
+
+    match node.engine().forget(&name).await {
+        Ok(members) => {
+            tracing::warn!(name, members, "a member was forgotten because somebody said so");
+            Json(Forgotten { forgotten: name, members }).into_response()
+        }
+        Err(error) => {
+            let status = match error {
+                ForgetError::Refused(ForgetFailure::Refused(cluster::ForgetError::Unknown)) => {
+                    StatusCode::NOT_FOUND
+                }
+                ForgetError::Alone | ForgetError::Refused(_) => StatusCode::CONFLICT,
+            };
+            Problem::new(status, format!("`{}`: {error}", name.escape_debug())).into_response()
+        }
+    }
+}
+
+async fn refuse_operation() -> Response {
+    Problem::new(
+        StatusCode::FORBIDDEN,
+        "operations are for the user of the node and root, at its unix socket",
+    )
+    .into_response()
 }
 
 async fn livez() -> &'static str {
@@ -157,15 +232,16 @@ async fn readyz(State(node): State<Arc<Node>>) -> (StatusCode, String) {
 async fn show_metrics(State(node): State<Arc<Node>>, headers: HeaderMap) -> Response {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     let format = metrics::Format::accepted_by(accept.unwrap_or_default());
-    let text = metrics::encode(&node, format);
+    let member = node.engine().member_status().await;
+    let text = metrics::encode(&node, member, format);
     ([(header::CONTENT_TYPE, format.content_type())], text).into_response()
 }
 
 async fn refuse_path() -> Response {
     Problem::new(
         StatusCode::NOT_FOUND,
-        "there is POST /v1/check, GET /v1/auth, GET /v1/status, GET /livez, GET /readyz and \
-         GET /metrics",
+        "there is POST /v1/check, GET /v1/auth, GET /v1/status, GET /livez, GET /readyz, \
+         GET /metrics and POST /v1/nodes/NAME/forget",
     )
     .into_response()
 }
@@ -209,10 +285,20 @@ fn refuse_question(node: &Node, error: QuestionError) -> Response {
     Problem::new(StatusCode::BAD_REQUEST, error.message).into_response()
 }
 
-/// Counts one question, and of one in a few the time that `answer` takes.
-fn measured(node: &Node, now_ns: u64, answer: impl FnOnce() -> Response) -> Response {
+/// Whoever asks a node that is starting is answered as one that gets no answer.
+fn refuse_undecided(undecided: Undecided) -> Response {
+    let status = match undecided {
+        Undecided::Request(_) => StatusCode::BAD_REQUEST,
+        Undecided::Starting => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    Problem::new(status, undecided.to_string()).into_response()
+}
+
+/// Counts one question, and of one in a few the time that `answer` takes from the time it is given.
+async fn measured(node: &Node, answer: impl AsyncFnOnce(u64) -> Response) -> Response {
     let is_sampled = node.counters().count_frame(Door::Http);
-    let response = answer();
+    let now_ns = node.clock().now_ns();
+    let response = answer(now_ns).await;
     if is_sampled {
         let took_ns = node.clock().now_ns().saturating_sub(now_ns);
         node.counters().record_duration(Door::Http, took_ns);
@@ -228,6 +314,7 @@ mod tests {
     use tower::ServiceExt;
 
     use super::*;
+    use crate::scripted::Scripted;
 
     struct Answer {
         status: StatusCode,
@@ -247,7 +334,8 @@ mod tests {
 
     async fn ask(node: &Arc<Node>, method: Method, path: &str, body: impl Into<Body>) -> Answer {
         let request = HttpRequest::builder().method(method).uri(path).body(body.into());
-        let response = router(Arc::clone(node)).oneshot(request.expect("a request")).await;
+        let router = router(Arc::clone(node), Caller::Anybody);
+        let response = router.oneshot(request.expect("a request")).await;
         let (parts, body) = response.expect("an answer").into_parts();
         let bytes = to_bytes(body, usize::MAX).await.expect("a body");
         let body = String::from_utf8(bytes.to_vec()).expect("text");
@@ -397,5 +485,73 @@ mod tests {
         let answer = get_of(&node, "/metrics").await;
         assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
         assert!(answer.body.contains("rlnode_unmatched_total 0"));
+    }
+
+    #[tokio::test]
+    async fn held_checks_of_a_body_wait_together_and_others_overtake_them() {
+        let (node, peer) = Scripted::node(10);
+        let many = vec![json!({"key": "bob", "max_wait_ms": 1_000}); 7];
+        let body = json!({ "checks": many }).to_string();
+        let asked = tokio::spawn({
+            let node = Arc::clone(&node);
+            async move { ask(&node, Method::POST, "/v1/check", body).await }
+        });
+        tokio::task::yield_now().await;
+        let other = ask(&node, Method::POST, "/v1/check", r#"{"key":"alice"}"#).await;
+        assert_eq!(other.json()["allowed"], true);
+        while !asked.is_finished() {
+            peer.acknowledge();
+            tokio::task::yield_now().await;
+        }
+        let decisions = asked.await.expect("no panic").json()["decisions"].clone();
+        let left: Vec<_> = (0..7).map(|i| decisions[i]["remaining"].as_u64()).collect();
+        assert_eq!(left, (3..10).rev().map(Some).collect::<Vec<_>>(), "{decisions}");
+        assert_eq!(decisions[0]["freshness"], other.json()["freshness"]);
+    }
+
+    #[tokio::test]
+    async fn a_wait_of_0_is_denied_at_once_with_the_reason_share() {
+        let (node, _peer) = Scripted::node(10);
+        let body = r#"{"key":"bob","cost":6,"max_wait_ms":0}"#;
+        let denied = ask(&node, Method::POST, "/v1/check", body).await;
+        assert_eq!(denied.json()["reason"], "share");
+        assert_eq!(denied.json()["remaining"], 10);
+    }
+
+    #[tokio::test]
+    async fn a_node_that_starts_answers_503_and_decides_nothing() {
+        let (node, peer) = Scripted::node(10);
+        peer.set_ready(false);
+        let answers = [
+            ask(&node, Method::POST, "/v1/check", r#"{"key":"a"}"#).await,
+            ask(&node, Method::POST, "/v1/check", r#"{"checks":[{"key":"a"},{"key":""}]}"#).await,
+            get_of(&node, "/v1/auth?key=a").await,
+            get_of(&node, "/readyz").await,
+        ];
+        for answer in &answers {
+            assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE, "{}", answer.body);
+        }
+        assert!(answers[0].body.contains("does not know the counts"), "{}", answers[0].body);
+        assert_eq!(answers[3].body, "starting\n");
+        assert_eq!(node.counters().faults(Door::Http, Fault::Starting), 4);
+        assert_eq!(node.limiter().counts().rules[0].units, 0);
+    }
+
+    #[tokio::test]
+    async fn only_an_operator_may_forget_and_only_in_a_cluster() {
+        let node = Node::with_burst(1);
+        let path = "/v1/nodes/edge-3/forget";
+        let refused = ask(&node, Method::POST, path, Body::empty()).await;
+        assert_eq!(refused.status, StatusCode::FORBIDDEN);
+        assert!(refused.body.contains("at its unix socket"), "{}", refused.body);
+        assert_eq!(get_of(&node, path).await.status, StatusCode::METHOD_NOT_ALLOWED);
+
+        let request = HttpRequest::post(path).body(Body::empty()).expect("a request");
+        let response = router(Arc::clone(&node), Caller::Operator).oneshot(request).await;
+        let response = response.expect("an answer");
+        assert_eq!(response.status(), StatusCode::CONFLICT);
+        let body = to_bytes(response.into_body(), usize::MAX).await.expect("a body");
+        let body = String::from_utf8(body.to_vec()).expect("text");
+        assert!(body.contains("`edge-3`: this node is in no cluster"), "{body}");
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use limiter::RuleCounts;
 use serde::{Deserialize, Serialize};
 
+use super::cluster_status::ClusterStatus;
 use crate::door::{Door, Fault, Outcome};
 use crate::node::Node;
 
@@ -27,6 +28,9 @@ pub struct Status {
     /// Entries held, most entries, and bytes of the tables.
     #[serde(flatten)]
     pub store: StoreStatus,
+    /// Its cluster; none: it is alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterStatus>,
     /// Each limit and override, in the order of the file.
     pub limits: Vec<LimitStatus>,
     /// Each door.
@@ -112,7 +116,8 @@ pub struct DoorStatus {
 
 impl Status {
     /// The status of `node` now.
-    pub fn of(node: &Node) -> Self {
+    pub async fn of(node: &Node) -> Self {
+        let member = node.engine().member_status().await;
         let limiter = node.limiter();
         let (usage, counts) = (limiter.usage(), limiter.counts());
         let rules = limiter.plan().rules().iter().zip(&counts.rules);
@@ -133,6 +138,7 @@ impl Status {
                 full: counts.full,
                 debits_clipped: counts.debits_clipped,
             },
+            cluster: member.as_ref().map(ClusterStatus::new),
             limits: rules.map(|(rule, counts)| LimitStatus::new(rule.name(), counts)).collect(),
             doors: Door::ALL.map(|door| door_status(node, door)).into(),
         }

@@ -11,6 +11,7 @@ use tower::ServiceExt;
 use super::{parse_forwarded, question, routes};
 use crate::door::{Door, Fault, Outcome};
 use crate::node::Node;
+use crate::scripted::Scripted;
 
 const MANUAL: &str = include_str!("../../../../../docs/http.md");
 
@@ -42,7 +43,7 @@ fn members(value: &Value, prefix: &str, has_paths: bool, into: &mut BTreeSet<Str
 }
 
 async fn ask(node: &Arc<Node>, request: Request<Body>) -> (HeaderMap, Value) {
-    let answered = routes::router(Arc::clone(node)).oneshot(request).await;
+    let answered = routes::router(Arc::clone(node), routes::Caller::Anybody).oneshot(request).await;
     let (parts, body) = answered.expect("an answer").into_parts();
     let body = to_bytes(body, usize::MAX).await.expect("a body");
     (parts.headers, serde_json::from_slice(&body).unwrap_or_default())
@@ -102,6 +103,20 @@ async fn every_field_of_the_status_is_documented_and_no_other() {
     let mut given = BTreeSet::new();
     members(&status, "", true, &mut given);
     assert_eq!(documented("## `GET /v1/status`"), given);
+}
+
+#[tokio::test]
+async fn every_field_of_the_cluster_is_documented_and_no_other() {
+    let (node, _) = Scripted::node(1);
+    let (_, status) = get(&node, "/v1/status").await;
+    let mut given = BTreeSet::new();
+    // The reasons are those of the metric, and each name of `unresolved` is one of `peers`.
+    let mut cluster = status["cluster"].clone();
+    for object in ["refused", "refused_by_peers", "unresolved"] {
+        cluster[object] = Value::Null;
+    }
+    members(&cluster, "cluster.", true, &mut given);
+    assert_eq!(documented("### Of a cluster"), given);
 }
 
 #[test]

@@ -1,0 +1,279 @@
+//! What was sent and what was received lately: the two logs that say, when a peer is lost, what it
+//! may not know.
+
+use std::collections::VecDeque;
+
+use limiter::{Bucket, Delta, Members, Tail};
+
+use crate::config::MS;
+
+/// Most bytes of the log of own batches. Half a second of batches is far below; above, the slowest
+/// peer is lost before the memory is.
+pub(crate) const LOG_BYTES_MAX: usize = 64 << 20;
+/// Batches received are remembered for so long: longer than it takes to notice that a peer is gone.
+const RECEIVED_NS: u64 = 1_500 * MS;
+/// Most bytes of the log of received batches; above, the oldest go.
+const RECEIVED_BYTES_MAX: usize = 64 << 20;
+
+/// A batch of this node that some linked peer has not acknowledged.
+#[derive(Debug)]
+struct Sent {
+    seq: u64,
+    deltas: Vec<Delta>,
+    at_ns: u64,
+    /// Every reachable peer has acknowledged it.
+    closed: bool,
+    /// Its spends are charges, not in the common level.
+    charged: bool,
+}
+
+impl Sent {
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.deltas.len() * size_of::<Delta>()
+    }
+}
+
+/// This node's own batches, until every linked peer has acknowledged them.
+#[derive(Debug)]
+pub(crate) struct Log {
+    batches: VecDeque<Sent>,
+    bytes: usize,
+    /// See [`LOG_BYTES_MAX`].
+    pub(crate) bytes_max: usize,
+}
+
+impl Log {
+    pub(crate) fn new() -> Self {
+        Self { batches: VecDeque::new(), bytes: 0, bytes_max: LOG_BYTES_MAX }
+    }
+
+    /// Keeps the batch `seq`, which is greater than all before.
+    pub(crate) fn push(&mut self, seq: u64, deltas: Vec<Delta>, at_ns: u64, charged: bool) {
+        let sent = Sent { seq, deltas, at_ns, closed: false, charged };
+        self.bytes += sent.bytes();
+        self.batches.push_back(sent);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.batches.is_empty()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes > self.bytes_max
+    }
+
+    /// How many batches from `acked` on there are, and when the first of them was sent.
+    pub(crate) fn unacknowledged(&self, acked: u64) -> (usize, Option<u64>) {
+        let from = self.batches.partition_point(|sent| sent.seq < acked);
+        (self.batches.len() - from, self.batches.get(from).map(|sent| sent.at_ns))
+    }
+
+    /// When the last batch below `acked` was sent, if it is still here.
+    pub(crate) fn sent_ns(&self, acked: u64) -> Option<u64> {
+        let below = self.batches.partition_point(|sent| sent.seq < acked);
+        self.batches.get(below.checked_sub(1)?).map(|sent| sent.at_ns)
+    }
+
+    /// Closes the batches below `acked`, in order, each once: every reachable peer knows them now.
+    pub(crate) fn close(&mut self, acked: u64, mut close: impl FnMut(&[Delta])) {
+        let open = self.batches.iter_mut().take_while(|sent| sent.seq < acked);
+        for sent in open.filter(|sent| !sent.closed) {
+            sent.closed = true;
+            close(&sent.deltas);
+        }
+    }
+
+    /// Drops the closed batches below `acked`, which every linked peer has acknowledged.
+    pub(crate) fn drop_below(&mut self, acked: u64) {
+        while let Some(sent) = self.batches.pop_front_if(|sent| sent.closed && sent.seq < acked) {
+            self.bytes -= sent.bytes();
+        }
+    }
+
+    /// Calls `found` for every batch that some of the lost have not acknowledged, with those who have
+    /// not, and whether it is to be moved to the charges now. `lost` pairs each with what it
+    /// acknowledged.
+    fn unknown_to(
+        &mut self,
+        lost: &[(u8, u64)],
+        mut found: impl FnMut(u64, Members, &[Delta], bool),
+    ) {
+        for sent in &mut self.batches {
+            let unaware = lost.iter().filter(|(_, acked)| sent.seq >= *acked);
+            let peers: Members = unaware.map(|(index, _)| *index).collect();
+            if !peers.is_empty() {
+                found(sent.seq, peers, &sent.deltas, !std::mem::replace(&mut sent.charged, true));
+            }
+        }
+    }
+}
+
+/// A batch of a peer.
+#[derive(Debug)]
+struct Received {
+    at_ns: u64,
+    spent: Vec<(Bucket, i64)>,
+    /// Its spends are charges, not in the common level.
+    charged: bool,
+}
+
+impl Received {
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.spent.len() * size_of::<(Bucket, i64)>()
+    }
+}
+
+/// The batches of all peers that were received lately.
+#[derive(Debug, Default)]
+pub(crate) struct ReceiveLog {
+    batches: VecDeque<Received>,
+    bytes: usize,
+}
+
+impl ReceiveLog {
+    pub(crate) fn push(&mut self, at_ns: u64, deltas: &[Delta], charged: bool) {
+        let spent = deltas.iter().filter(|delta| delta.spent != 0);
+        let spent: Vec<_> = spent.map(|delta| (delta.bucket, delta.spent)).collect();
+        if !spent.is_empty() {
+            let received = Received { at_ns, spent, charged };
+            self.bytes += received.bytes();
+            self.batches.push_back(received);
+        }
+        self.drop_old(at_ns);
+    }
+
+    /// Drops what is too old to matter, and what there is no room for.
+    pub(crate) fn drop_old(&mut self, now_ns: u64) {
+        while let Some(old) = self.batches.pop_front_if(|received| {
+            let is_full = self.bytes > RECEIVED_BYTES_MAX;
+            is_full || now_ns.saturating_sub(received.at_ns) > RECEIVED_NS
+        }) {
+            self.bytes -= old.bytes();
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// What lost peers may not know, as [`limiter::Loss`] wants it.
+#[derive(Debug, Default)]
+pub(crate) struct Unknown {
+    pub(crate) tail: Vec<Tail>,
+    pub(crate) fold: Vec<(Bucket, i64)>,
+    pub(crate) all: Vec<(Bucket, i64)>,
+}
+
+impl Unknown {
+    /// Reads both logs for the `lost`, each with what it acknowledged, last heard at `since_ns` at
+    /// the earliest. What was in the common level is in `fold`, once, and is a charge from now on.
+    pub(crate) fn of(
+        log: &mut Log,
+        received: &mut ReceiveLog,
+        lost: &[(u8, u64)],
+        since_ns: u64,
+    ) -> Self {
+        let mut unknown = Self::default();
+        log.unknown_to(lost, |seq, peers, deltas, folds| {
+            for delta in deltas.iter().filter(|delta| delta.spent != 0) {
+                let (bucket, units) = (delta.bucket, delta.spent);
+                unknown.tail.push(Tail { bucket, peers, seq, units });
+                unknown.all.push((bucket, units));
+                if folds {
+                    unknown.fold.push((bucket, units));
+                }
+            }
+        });
+        let recent = received.batches.iter_mut().filter(|received| received.at_ns >= since_ns);
+        for batch in recent {
+            unknown.all.extend_from_slice(&batch.spent);
+            if !std::mem::replace(&mut batch.charged, true) {
+                unknown.fold.extend_from_slice(&batch.spent);
+            }
+        }
+        unknown
+    }
+}
+
+/// Nobody is missing any more: every charge is in the common level again.
+pub(crate) fn settle_charges(log: &mut Log, received: &mut ReceiveLog) {
+    for sent in &mut log.batches {
+        sent.charged = false;
+    }
+    for batch in &mut received.batches {
+        batch.charged = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delta(hash: u64, spent: i64) -> Delta {
+        let bucket = Bucket { slot: 0, hash };
+        Delta { bucket, spent, demand: 0, shift: 0, reserved: false, level: None }
+    }
+
+    fn units(list: &[(Bucket, i64)]) -> Vec<(u64, i64)> {
+        list.iter().map(|(bucket, units)| (bucket.hash, *units)).collect()
+    }
+
+    #[test]
+    fn closes_in_order_and_drops_what_all_have() {
+        let mut log = Log::new();
+        for seq in [3, 5, 6] {
+            log.push(seq, vec![delta(seq, 1)], seq, false);
+        }
+        let mut closed = Vec::new();
+        log.close(6, |deltas| closed.push(deltas[0].bucket.hash));
+        log.close(6, |_| panic!("closed twice"));
+        assert_eq!(closed, [3, 5]);
+        log.drop_below(4);
+        assert_eq!(log.unacknowledged(0), (2, Some(5)));
+        assert_eq!(log.unacknowledged(6), (1, Some(6)));
+        assert_eq!(log.sent_ns(6), Some(5));
+        log.drop_below(u64::MAX);
+        assert_eq!(log.unacknowledged(0), (1, Some(6)), "an open batch stays");
+        log.close(u64::MAX, |_| ());
+        log.drop_below(u64::MAX);
+        assert!(log.is_empty());
+        assert_eq!(log.bytes(), 0);
+    }
+
+    #[test]
+    fn a_loss_folds_each_batch_once() {
+        let (mut log, mut received) = (Log::new(), ReceiveLog::default());
+        log.push(0, vec![delta(1, 10)], 0, false);
+        log.push(1, vec![delta(1, 20), delta(2, 0)], 0, true);
+        received.push(100, &[delta(3, 5)], false);
+        received.push(200, &[delta(3, 6)], false);
+        let first = Unknown::of(&mut log, &mut received, &[(1, 1), (2, 0)], 150);
+        let tail: Vec<_> = first.tail.iter().map(|t| (t.seq, t.units, t.peers)).collect();
+        let both = Members::only(1).with(2);
+        assert_eq!(tail, [(0, 10, Members::only(2)), (1, 20, both)]);
+        assert_eq!(units(&first.fold), [(1, 10), (3, 6)]);
+        assert_eq!(units(&first.all), [(1, 10), (1, 20), (3, 6)]);
+        let second = Unknown::of(&mut log, &mut received, &[(3, 0)], 0);
+        assert_eq!(units(&second.fold), [(3, 5)]);
+        settle_charges(&mut log, &mut received);
+        let third = Unknown::of(&mut log, &mut received, &[(1, 1)], 300);
+        assert_eq!(units(&third.fold), [(1, 20)]);
+    }
+
+    #[test]
+    fn what_was_received_is_remembered_for_a_while() {
+        let mut received = ReceiveLog::default();
+        received.push(0, &[delta(1, 1)], false);
+        received.push(RECEIVED_NS, &[delta(1, 1)], false);
+        assert_eq!(received.batches.len(), 2);
+        received.drop_old(RECEIVED_NS + 1);
+        assert_eq!(received.batches.len(), 1);
+        received.drop_old(3 * RECEIVED_NS);
+        assert_eq!(received.bytes(), 0);
+    }
+}

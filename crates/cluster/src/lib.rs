@@ -1,0 +1,52 @@
+//! Who is there, what to tell them, and how much is ours: the state machine of one node of a cluster.
+//!
+//! [`Cluster`] is told what happens on connections and what time it is, and gives back frames to
+//! send. It owns no socket, no clock, no thread and no runtime; times are nanoseconds of one
+//! monotonic clock. What a bucket's share is, the limiter knows; this crate decides when nodes tell
+//! each other what, so that every spend reaches every node exactly once.
+//!
+//! The rooms, in the order of a node's life:
+//!
+//! | file | what happens there |
+//! |---|---|
+//! | `cluster.rs`, `hold.rs` | the public face, and the checks that wait for an acknowledgement |
+//! | `node.rs` | the state of a node, and which frame goes to which room |
+//! | `link.rs`, `greeting.rs`, `slots.rs` | the handshake: who the other is, which of two connections stays, whose limit is whose |
+//! | `start.rs`, `join.rs`, `coverage.rs`, `serve.rs` | first start, and a snapshot of the others' counts |
+//! | `member.rs`, `forget.rs` | who counts as a member; leaving and forgetting |
+//! | `flush.rs`, `batch.rs`, `receive.rs` | batches out, batches in, acknowledgements |
+//! | `detect.rs`, `split.rs`, `heal.rs` | a peer falls silent, is lost, and is counted again |
+//! | `status.rs`, `notes.rs` | what people see |
+
+mod batch;
+mod cluster;
+mod config;
+mod coverage;
+mod detect;
+mod flush;
+mod forget;
+mod greeting;
+mod heal;
+mod hold;
+mod join;
+mod link;
+mod member;
+mod node;
+mod notes;
+mod output;
+mod receive;
+mod serve;
+mod slots;
+mod split;
+mod start;
+mod status;
+#[cfg(test)]
+mod tests;
+
+pub use cluster::Cluster;
+pub use config::{Config, Identity, LinkId};
+pub use forget::ForgetError;
+pub use hold::HELD_MAX;
+pub use notes::{Cause, Note};
+pub use output::{Channel, Output};
+pub use status::{Counts, PeerState, PeerStatus, Readiness, Refusals, Status};

@@ -1,0 +1,83 @@
+//! Batches of peers, and the acknowledgements in both directions.
+
+use limiter::{Bucket, Delta};
+use wire::peer::BatchFrame;
+
+use crate::node::Node;
+use crate::output::Effect;
+
+impl Node {
+    /// Charges what a peer let through, publishes what it must hear first, and acknowledges.
+    pub(crate) fn handle_batch(&mut self, now_ns: u64, index: u8, batch: BatchFrame<'_>) {
+        let Some(peer) = self.table.peers.get_mut(&index) else { return };
+        let Some(link) = &mut peer.link else { return };
+        link.ack_due = true;
+        self.counts.batches_received += 1;
+        self.counts.sections_skipped += u64::from(batch.skipped);
+        if batch.seq < peer.next {
+            self.counts.duplicates += 1;
+            return;
+        }
+        peer.next = batch.seq.saturating_add(1);
+        let slots = &link.greeting.slots;
+        let mut deltas: Vec<_> = batch.deltas().filter_map(|delta| slots.delta(delta)).collect();
+        self.counts.deltas_received += batch.deltas().len() as u64;
+        self.counts.unknown_limits += (batch.deltas().len() - deltas.len()) as u64;
+        let life = peer.life;
+        if let Some(join) = &mut self.join {
+            if !join.keep(index, life, batch.seq, deltas) {
+                self.counts.join_overflows += 1;
+                self.join_anew(now_ns);
+            }
+            return;
+        }
+        self.drop_covered(index, batch.seq, &mut deltas);
+        let publish = self.apply(now_ns, &deltas);
+        // Acknowledging a claim while own spends of the bucket are unknown would let two nodes use
+        // the same share. The acknowledgement follows this batch on the same stream.
+        self.bound_log(now_ns);
+        let mut forced = Vec::new();
+        self.limiter.collect_forced(now_ns, self.unlinked(), &publish, &mut forced);
+        if self.publish(now_ns, forced) {
+            self.counts.forced += 1;
+        }
+    }
+
+    /// Charges `deltas` of a peer, and gives what must be published before they are acknowledged.
+    pub(crate) fn apply(&mut self, now_ns: u64, deltas: &[Delta]) -> Vec<Bucket> {
+        let mut publish = Vec::new();
+        self.limiter.receive(now_ns, deltas, self.is_calm(now_ns), &mut publish);
+        self.received.push(now_ns, deltas, !self.table.is_whole());
+        publish
+    }
+
+    pub(crate) fn handle_ack(&mut self, now_ns: u64, index: u8, next: u64) {
+        // A peer cannot have what was not sent.
+        let next = next.min(self.next_seq);
+        let sent_ns = self.log.sent_ns(next);
+        let Some(link) = self.table.link_mut(index).filter(|link| next > link.acked) else {
+            return;
+        };
+        link.acked = next;
+        if let Some(sent_ns) = sent_ns.filter(|sent_ns| *sent_ns >= link.since_ns) {
+            let sample_ns = now_ns.saturating_sub(sent_ns);
+            // The usual eighth of each new sample.
+            let smoothed = |old_ns: u64| old_ns - old_ns / 8 + sample_ns / 8;
+            link.rtt_ns = Some(link.rtt_ns.map_or(sample_ns, smoothed));
+        }
+        self.settle(now_ns);
+    }
+
+    /// Closes the batches that every reachable peer has acknowledged, and drops from the log what
+    /// every linked peer has. Alone, that is all of them.
+    pub(crate) fn settle(&mut self, now_ns: u64) {
+        let counted = self.table.links().filter(|(_, link)| link.counted);
+        let reachable_acked = counted.map(|(_, link)| link.acked).min().unwrap_or(u64::MAX);
+        let linked_acked = self.table.links().map(|(_, link)| link.acked).min();
+        let mut woken = Vec::new();
+        let limiter = &self.limiter;
+        self.log.close(reachable_acked, |deltas| limiter.acknowledged(now_ns, deltas, &mut woken));
+        self.log.drop_below(linked_acked.unwrap_or(u64::MAX));
+        self.effects.extend(woken.into_iter().map(Effect::Woken));
+    }
+}

@@ -1,0 +1,10 @@
+//! A few whole nodes, with real limiters, that talk to each other through real frames.
+
+mod bounds;
+mod exchange;
+mod handshake;
+mod joining;
+mod membership;
+mod network;
+mod splitting;
+mod storm;

@@ -1,0 +1,317 @@
+//! Deciding on a member of a cluster: where a bucket stands, demand, holds and reservations.
+
+use smallvec::SmallVec;
+
+use super::account::Account;
+use super::delta::Bucket;
+use super::fleet::FleetEvent;
+use crate::hit::{Hit, State};
+use crate::limiter::Question;
+use crate::rule::Allowance;
+use crate::store::{Locked, Place};
+use crate::ticket::TicketHit;
+use crate::{Answer, Limiter, Op, Reason, Ticket, Wait, WhenIsolated};
+
+/// Wait that a caller is told by a limit that denies what an isolated node is asked: nobody can
+/// foretell how long that lasts.
+const ISOLATED_RETRY: Wait = Wait::from_ns(1_000_000_000);
+
+impl Limiter {
+    /// Asks again for a held check: when its bucket was acknowledged, or at the deadline, when it is
+    /// decided for good (`is_last`).
+    pub fn retry(&self, now_ns: u64, ticket: Ticket, is_last: bool) -> Answer<'_> {
+        let question = Question {
+            op: Op::Check,
+            details: ticket.details,
+            is_peek: false,
+            may_hold: !is_last,
+            is_again: true,
+        };
+        let mut hits: SmallVec<[Hit<'_>; 4]> =
+            ticket.hits.iter().map(|hit| self.hit_again(hit)).collect();
+        if ticket.is_reserved {
+            return self.settle(now_ns, question, ticket, &mut hits);
+        }
+        let mut held = None;
+        let decision = self.decide_hits(now_ns, &question, &mut hits, &mut held);
+        held.map_or(Answer::Decided(decision), Answer::Held)
+    }
+
+    /// The caller of a held check has gone: nothing is spent for it.
+    pub fn abandon(&self, now_ns: u64, ticket: Ticket) {
+        if ticket.is_reserved {
+            drop(self.retry(now_ns, ticket, true));
+        }
+    }
+
+    fn hit_again<'p>(&'p self, held: &TicketHit) -> Hit<'p> {
+        let rule = self.plan().rule(held.slot);
+        let state = match (&rule.allowance, held.hash) {
+            (Allowance::TokenBucket(shared), Some(hash)) => State::unseated(shared, hash),
+            (Allowance::Unlimited, _) => State::Unlimited,
+            (Allowance::TokenBucket(_) | Allowance::Deny, _) => State::Deny,
+        };
+        Hit { slot: held.slot, rule, cost: held.cost, state, denial: None }
+    }
+
+    /// Finds where the bucket of `hit`, which is at `place`, stands among the members; the place is
+    /// none if there is no room for what this question may change.
+    pub(crate) fn seat_member(
+        &self,
+        question: &Question,
+        hit: &mut Hit<'_>,
+        place: Place,
+        locked: &mut Locked<'_>,
+    ) -> Place {
+        let (Some(fleet), now_ns, slot) = (self.fleet(), locked.now_ns(), hit.slot) else {
+            return place;
+        };
+        let changes = !question.is_peek && question.op != Op::Peek && hit.cost > 0;
+        let State::Bucket { hash, seat, .. } = &mut hit.state else { return place };
+        let bucket = Bucket { slot, hash: *hash };
+        let Some(mut account) = self.account_at(locked, place, bucket) else { return place };
+        if account.members() == 1 {
+            // Nobody to share with: the bucket is this node's own.
+            return place;
+        }
+        if changes && !account.has_room_to_change() {
+            fleet.event(FleetEvent::RowsFull);
+            return Place::None;
+        }
+        let is_alive = fleet.is_alive(now_ns);
+        seat.stand = Some(account.stand(is_alive, fleet.sync_interval_ns));
+        place
+    }
+
+    /// Finds whether the request may pass at `hit`.
+    pub(crate) fn test(&self, op: Op, hit: &mut Hit<'_>, locked: &Locked<'_>) {
+        let Some(fleet) = self.fleet() else { return hit.test(op, None, Wait::ZERO) };
+        let view = locked.view();
+        hit.test(op, view, fleet.until_exchange(locked.now_ns()));
+        if hit.stand().is_some() && view.is_some_and(|view| view.isolated) {
+            match hit.rule.when_isolated {
+                WhenIsolated::Split => {}
+                WhenIsolated::Allow => hit.denial = None,
+                WhenIsolated::Deny if matches!(op, Op::Check | Op::Peek) => {
+                    hit.denial = Some((Reason::Isolated, ISOLATED_RETRY));
+                }
+                WhenIsolated::Deny => {}
+            }
+        }
+    }
+
+    /// Notes what `hits` were asked for, allowed or not, so that peers hear of the demand; asks for an
+    /// early flush where a share was too small.
+    pub(crate) fn claim(&self, question: &Question, hits: &[Hit<'_>], locked: &mut Locked<'_>) {
+        for hit in hits.iter().filter(|hit| hit.cost > 0 && hit.cost <= hit.capacity()) {
+            let Some((mut account, stand)) = self.account_of(hit, locked) else { continue };
+            if let Some(motion) = account.motion()
+                && !question.is_again
+            {
+                motion.attempted = motion.attempted.saturating_add(hit.cost);
+            }
+            account.mark_dirty();
+            if stand.wants_flush(account.unpublished_ticks(), hit.is_short()) {
+                self.ask_early(&mut account);
+            }
+        }
+    }
+
+    /// Holds a refused check, if waiting for an acknowledgement may let it pass: every limit that
+    /// refuses it has the units, and only its share is too small. A cost that may be above any share
+    /// is reserved meanwhile.
+    pub(crate) fn hold(
+        &self,
+        question: &Question,
+        hits: &[Hit<'_>],
+        locked: &mut Locked<'_>,
+    ) -> Option<Ticket> {
+        if !question.may_hold {
+            return None;
+        }
+        let refusals = || hits.iter().filter(|hit| hit.denial.is_some() && !hit.rule.shadow);
+        let first = refusals().next().filter(|_| refusals().all(Hit::is_short))?;
+        let waits_for = Bucket { slot: first.slot, hash: first.hash()? };
+        // Only at the first asking: a reservation for each that waits would be too many at once.
+        let may_reserve = !question.is_again && refusals().count() == 1;
+        let is_reserved = may_reserve && self.reserve(first, locked);
+        if !is_reserved && !refusals().all(|hit| hit.stand().is_some_and(super::Stand::may_hold)) {
+            return None;
+        }
+        let fleet = self.fleet()?;
+        fleet.event(if is_reserved { FleetEvent::Reserved } else { FleetEvent::Held });
+        let ticket_hit =
+            |hit: &Hit<'_>| TicketHit { slot: hit.slot, hash: hit.hash(), cost: hit.cost };
+        let hits = hits.iter().map(ticket_hit).collect();
+        Some(Ticket { hits, details: question.details, waits_for, is_reserved })
+    }
+
+    /// Charges the cost of `hit` although it is above the allowance, to be given back if others needed
+    /// the units first; false if that is not for it.
+    fn reserve(&self, hit: &Hit<'_>, locked: &mut Locked<'_>) -> bool {
+        let Some((mut account, stand)) = self.account_of(hit, locked) else { return false };
+        let may_reserve = hit.cost > 1 && stand.has_peers() && account.shared().may_wait();
+        let Ok(units) = i64::try_from(hit.cost) else { return false };
+        let Some(motion) = account.motion().filter(|motion| may_reserve && motion.reserved == 0)
+        else {
+            return false;
+        };
+        motion.reserved = hit.cost;
+        motion.settles_after = None;
+        motion.unpublished = motion.unpublished.saturating_add(units);
+        account.charge(account.shared().ticks(hit.cost));
+        account.mark_dirty();
+        self.ask_early(&mut account);
+        true
+    }
+
+    /// Asks again for a check whose cost is reserved: kept when every peer knows of it and nobody
+    /// needed the units first, and given back otherwise.
+    fn settle<'p>(
+        &'p self,
+        now_ns: u64,
+        question: Question,
+        ticket: Ticket,
+        hits: &mut [Hit<'p>],
+    ) -> Answer<'p> {
+        let hashes = hits.iter().filter_map(Hit::hash);
+        let mut locked = self.store().lock(hashes, now_ns, self.plan());
+        let (mut is_kept, mut is_settled) = (true, false);
+        for hit in hits.iter_mut() {
+            self.seat(&question, hit, &mut locked);
+            if hit.hash() == Some(ticket.waits_for.hash) && hit.slot == ticket.waits_for.slot {
+                let account = self.account_at_any(&mut locked, ticket.waits_for);
+                let motion = account.and_then(|mut account| account.motion().cloned());
+                is_settled = motion.is_none_or(|motion| motion.settles_after == Some(0));
+                is_kept &= is_settled && hit.stand().is_none_or(|stand| !stand.is_overdrawn());
+            } else {
+                self.test(Op::Check, hit, &locked);
+                is_kept &= hit.denial.is_none() || hit.rule.shadow;
+            }
+        }
+        if !is_settled && question.may_hold {
+            return Answer::Held(ticket);
+        }
+        let exchange = self.fleet().map_or(Wait::ZERO, |fleet| fleet.until_exchange(now_ns));
+        for hit in hits.iter_mut() {
+            if hit.hash() == Some(ticket.waits_for.hash) && hit.slot == ticket.waits_for.slot {
+                self.release(hit, !is_kept, &mut locked);
+                hit.denial = (!is_kept).then_some((Reason::Share, exchange));
+            } else if is_kept {
+                self.apply(Op::Check, hit, &mut locked);
+            }
+        }
+        drop(locked);
+        for hit in hits.iter() {
+            self.tally(&question, hit, !is_kept);
+        }
+        Answer::Decided(self.decision(&question, hits))
+    }
+
+    /// The cost of `hit` is no longer only reserved: it is spent, or given back.
+    fn release(&self, hit: &mut Hit<'_>, is_given_back: bool, locked: &mut Locked<'_>) {
+        let Some(hash) = hit.hash() else { return };
+        let bucket = Bucket { slot: hit.slot, hash };
+        let Some(mut account) = self.account_at_any(locked, bucket) else { return };
+        let ticks = account.shared().ticks(hit.cost);
+        if let Some(motion) = account.motion() {
+            motion.reserved = motion.reserved.saturating_sub(hit.cost);
+            motion.settles_after = None;
+            if is_given_back {
+                let units = i64::try_from(hit.cost).unwrap_or(i64::MAX);
+                motion.unpublished = motion.unpublished.saturating_sub(units);
+            }
+        }
+        if !is_given_back {
+            return;
+        }
+        account.charge(-ticks);
+        account.mark_dirty();
+        self.ask_early(&mut account);
+        if let Some(fleet) = self.fleet() {
+            fleet.event(FleetEvent::Released);
+        }
+        hit.moved(-ticks);
+    }
+
+    /// Changes the bucket of `hit`, which is shared, as `op` says.
+    pub(crate) fn apply_shared(&self, op: Op, hit: &mut Hit<'_>, locked: &mut Locked<'_>) {
+        let Some((mut account, stand)) = self.account_of(hit, locked) else { return };
+        let cost = i64::try_from(hit.cost).unwrap_or(i64::MAX);
+        let units = match op {
+            Op::Peek => return,
+            Op::Check if account.level() >= account.shared().ticks(hit.cost) => cost,
+            // An isolated node whose limit lets everything pass counts it as a debit.
+            Op::Check | Op::Debit => cost.min(account.units_to_deepest_debt()),
+            Op::Refund => -cost.min(account.units_below_full()),
+            Op::Reset => -account.units_below_full(),
+        };
+        let is_clipped = op == Op::Debit && units < cost;
+        if units != 0 {
+            let ticks = account.shared().signed_ticks(units);
+            account.charge(ticks);
+            if let Some(motion) = account.motion() {
+                motion.unpublished = motion.unpublished.saturating_add(units);
+            }
+            account.mark_dirty();
+            if stand.wants_flush(account.unpublished_ticks(), false) {
+                self.ask_early(&mut account);
+            }
+            hit.moved(ticks);
+        }
+        if is_clipped {
+            self.note_clipped(hit);
+        }
+    }
+
+    /// Counts the checks among `hits` that were denied for want of a share.
+    pub(crate) fn count_share_denied(&self, hits: &[Hit<'_>]) {
+        if let Some(fleet) = self.fleet()
+            && hits.iter().any(|hit| hit.is_short() && !hit.rule.shadow)
+        {
+            fleet.event(FleetEvent::ShareDenied);
+        }
+    }
+
+    fn ask_early(&self, account: &mut Account<'_>) {
+        if let Some(fleet) = self.fleet()
+            && account.ask_early()
+        {
+            fleet.ask_early(account.bucket());
+        }
+    }
+
+    /// The account of `hit`, if it is shared and has a place in a shard, and where it stands.
+    fn account_of<'l>(
+        &self,
+        hit: &Hit<'_>,
+        locked: &'l mut Locked<'_>,
+    ) -> Option<(Account<'l>, super::Stand)> {
+        let State::Bucket { hash, seat, .. } = &hit.state else { return None };
+        let stand = seat.stand.clone()?;
+        let bucket = Bucket { slot: hit.slot, hash: *hash };
+        let now_ns = locked.now_ns();
+        let shared = *hit.rule.shared()?;
+        let account = Account::reopen(locked.shard(seat.place)?, shared, bucket, now_ns)?;
+        Some((account, stand))
+    }
+
+    fn account_at<'l>(
+        &self,
+        locked: &'l mut Locked<'_>,
+        place: Place,
+        bucket: Bucket,
+    ) -> Option<Account<'l>> {
+        let now_ns = locked.now_ns();
+        self.account(locked.shard(place)?, bucket, now_ns)
+    }
+
+    fn account_at_any<'l>(
+        &self,
+        locked: &'l mut Locked<'_>,
+        bucket: Bucket,
+    ) -> Option<Account<'l>> {
+        let now_ns = locked.now_ns();
+        self.account(locked.shard_of(bucket.hash)?, bucket, now_ns)
+    }
+}

@@ -1,0 +1,162 @@
+//! What a shard holds beside its entries on a member of a cluster: the buckets in motion, the charges,
+//! and the buckets that have something to tell.
+
+use std::sync::Arc;
+
+use hashbrown::HashTable;
+
+use super::charge::Charge;
+use super::delta::Bucket;
+use super::motion::Motion;
+use super::stand::Burden;
+use super::view::View;
+
+/// Time between two looks for rows at rest in a ledger that is full.
+const RETAIN_EVERY_NS: u64 = 50_000_000;
+
+/// Bytes that a row of each kind takes, with its place in the list of what has something to tell.
+pub(crate) const MEMBER_ROW_BYTES: usize =
+    (size_of::<Motion>() + size_of::<Charge>() + 2) * 8 / 7 + size_of::<Bucket>();
+
+/// The ledger of one shard.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    /// The members, the same in every shard.
+    pub(crate) view: Arc<View>,
+    motions: HashTable<Motion>,
+    charges: HashTable<Charge>,
+    /// Buckets that the next tick carries.
+    pub(crate) dirty: Vec<Bucket>,
+    /// Most rows of either kind.
+    rows_max: usize,
+    /// Time of the last look for motions at rest.
+    retained_ns: u64,
+}
+
+impl Ledger {
+    pub(crate) fn new(view: Arc<View>, rows_max: usize) -> Self {
+        Self {
+            view,
+            motions: HashTable::new(),
+            charges: HashTable::new(),
+            dirty: Vec::new(),
+            rows_max,
+            retained_ns: 0,
+        }
+    }
+
+    pub(crate) fn motion(&mut self, hash: u64) -> Option<&mut Motion> {
+        self.motions.find_mut(hash, |motion| motion.bucket.hash == hash)
+    }
+
+    pub(crate) fn motion_ref(&self, hash: u64) -> Option<&Motion> {
+        self.motions.find(hash, |motion| motion.bucket.hash == hash)
+    }
+
+    /// The motion of `bucket`, made if there is none; none if there is no room.
+    pub(crate) fn motion_or_new(&mut self, bucket: Bucket, now_ns: u64) -> Option<&mut Motion> {
+        if self.motions.find(bucket.hash, |motion| motion.bucket.hash == bucket.hash).is_none() {
+            if self.motions.len() >= self.rows_max
+                && now_ns.saturating_sub(self.retained_ns) >= RETAIN_EVERY_NS
+            {
+                self.drop_motions_at_rest(now_ns);
+            }
+            if self.motions.len() >= self.rows_max {
+                return None;
+            }
+            let motion = Motion::new(bucket, now_ns);
+            self.motions.insert_unique(bucket.hash, motion, |motion| motion.bucket.hash);
+        }
+        self.motion(bucket.hash)
+    }
+
+    /// Drops the motions with which nothing would be lost.
+    pub(crate) fn drop_motions_at_rest(&mut self, now_ns: u64) {
+        self.retained_ns = now_ns;
+        self.motions.retain(|motion| {
+            motion.fade(now_ns);
+            !motion.is_at_rest()
+        });
+        if self.motions.capacity() > 64 && self.motions.len() < self.motions.capacity() / 4 {
+            self.motions.shrink_to(self.motions.len() * 2, |motion| motion.bucket.hash);
+        }
+    }
+
+    pub(crate) fn motions_mut(&mut self) -> impl Iterator<Item = &mut Motion> {
+        self.motions.iter_mut()
+    }
+
+    pub(crate) fn charge(&mut self, hash: u64) -> Option<&mut Charge> {
+        self.charges.find_mut(hash, |charge| charge.bucket.hash == hash)
+    }
+
+    /// What is charged to the bucket `hash`.
+    pub(crate) fn burden(&self, hash: u64) -> Burden {
+        if self.charges.is_empty() {
+            return Burden::default();
+        }
+        let charge = self.charges.find(hash, |charge| charge.bucket.hash == hash);
+        charge.map_or_else(Burden::default, Charge::burden)
+    }
+
+    pub(crate) fn has_charge(&self, hash: u64) -> bool {
+        !self.charges.is_empty()
+            && self.charges.find(hash, |charge| charge.bucket.hash == hash).is_some()
+    }
+
+    /// The charge of `bucket`, made if there is none; none if there is no room.
+    pub(crate) fn charge_or_new(&mut self, bucket: Bucket, now_ns: u64) -> Option<&mut Charge> {
+        if !self.has_charge(bucket.hash) {
+            if self.charges.len() >= self.rows_max {
+                return None;
+            }
+            let charge = Charge::new(bucket, now_ns);
+            self.charges.insert_unique(bucket.hash, charge, |charge| charge.bucket.hash);
+        }
+        self.charge(bucket.hash)
+    }
+
+    pub(crate) fn has_room_for_charge(&self, hash: u64) -> bool {
+        self.charges.len() < self.rows_max || self.has_charge(hash)
+    }
+
+    /// Buckets with a charge.
+    pub(crate) fn charged(&self) -> Vec<Bucket> {
+        self.charges.iter().map(|charge| charge.bucket).collect()
+    }
+
+    pub(crate) fn charges_mut(&mut self) -> impl Iterator<Item = &mut Charge> {
+        self.charges.iter_mut()
+    }
+
+    /// Drops the charges that nothing is left of.
+    pub(crate) fn drop_settled_charges(&mut self) {
+        self.charges.retain(|charge| !charge.is_settled());
+        if self.charges.is_empty() {
+            self.charges = HashTable::new();
+        }
+    }
+
+    pub(crate) fn remove_charge(&mut self, hash: u64) {
+        if let Ok(charge) = self.charges.find_entry(hash, |charge| charge.bucket.hash == hash) {
+            charge.remove();
+        }
+    }
+
+    /// All charges, which are no longer here.
+    pub(crate) fn take_charges(&mut self) -> impl Iterator<Item = Charge> {
+        std::mem::take(&mut self.charges).into_iter()
+    }
+
+    pub(crate) fn lens(&self) -> (usize, usize) {
+        (self.motions.len(), self.charges.len())
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.motions.allocation_size() + self.charges.allocation_size()
+    }
+
+    pub(crate) fn rows_max(&self) -> usize {
+        self.rows_max
+    }
+}

@@ -1,0 +1,32 @@
+//! One limit on many nodes: what a node may spend of a bucket that all of them share.
+//!
+//! Every node keeps the *common level* of a bucket: its own spends at once, its peers' as they
+//! arrive. Between two exchanges it may have only its share of that level in flight, and the share
+//! follows the demand that every reachable peer has acknowledged.
+
+mod account;
+mod charge;
+mod decide;
+mod delta;
+mod demand;
+mod fleet;
+mod ledger;
+mod members;
+mod motion;
+mod snapshot;
+mod split;
+mod stand;
+mod state;
+mod sync;
+mod view;
+
+use account::Charged;
+pub(crate) use account::drain;
+pub(crate) use fleet::Fleet;
+pub(crate) use ledger::{Ledger, MEMBER_ROW_BYTES};
+pub(crate) use stand::{Judgement, SharedBucket, Stand};
+
+pub use delta::{Bucket, Delta, Loss, Numbers, ShareCounts, SnapshotPart, Standing, Sum, Tail};
+pub use members::{MEMBERS_MAX, Members, member_id, rendezvous};
+pub use state::BucketState;
+pub use view::{View, ViewMember};

@@ -1,0 +1,257 @@
+//! Members that go missing and come back. The common level is never rescaled: what the missing do not
+//! know is kept apart, as charges, and told once when they are back.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use super::account::Account;
+use super::delta::{Bucket, Loss, Sum};
+use super::fleet::FleetEvent;
+use super::ledger::Ledger;
+use super::members::Members;
+use super::view::View;
+use crate::Limiter;
+use crate::store::{LockedAll, Shard};
+
+impl Limiter {
+    /// Peers were lost in one step. For all buckets at one moment: charges are drained as the old group
+    /// would, what the lost may not know leaves the common level and becomes a charge that is owed to
+    /// them, and the group's part becomes smaller.
+    pub fn lose(&self, now_ns: u64, loss: &Loss<'_>) {
+        let mut all = self.store().lock_all(now_ns, self.plan());
+        self.drain_all(&mut all);
+        let (was_whole, old_n) = all
+            .shards()
+            .find_map(|shard| shard.ledger())
+            .map_or((true, 1), |ledger| (ledger.view.is_whole(), ledger.view.reach()));
+        let (n, size) = (loss.view.reach() as i128, loss.view.size() as i128);
+        if !was_whole {
+            self.relieve(&mut all, loss.unknown, n, old_n as i128);
+        }
+        let mut lost: HashMap<Bucket, Members> = HashMap::new();
+        for tail in loss.tail {
+            let peers = lost.entry(tail.bucket).or_default();
+            *peers = peers.union(tail.peers);
+            self.with_account(&mut all, tail.bucket, |account| {
+                let ticks = account.shared().signed_ticks(tail.units);
+                account.owe(tail.peers, tail.seq, i64::try_from(ticks).unwrap_or(i64::MAX))
+            });
+        }
+        let mut folds = sums_of(loss.fold);
+        if was_whole {
+            for shard in all.shards() {
+                for motion in shard.ledger_mut().into_iter().flat_map(Ledger::motions_mut) {
+                    if motion.unpublished != 0 {
+                        *folds.entry(motion.bucket).or_default() += i128::from(motion.unpublished);
+                    }
+                }
+            }
+        }
+        for (bucket, units) in folds {
+            let peers = lost.get(&bucket).copied().unwrap_or_default();
+            self.with_account(&mut all, bucket, |account| fold(account, units, n, size, peers));
+        }
+        set_view(&mut all, loss.view);
+    }
+
+    /// Peers that are back are counted, in one step. Own demand is claimed again, since they do not
+    /// know it; when nobody is missing any more, the charges go back into the common level.
+    pub fn count(&self, now_ns: u64, view: &View) {
+        let mut all = self.store().lock_all(now_ns, self.plan());
+        self.drain_all(&mut all);
+        set_view(&mut all, view);
+        let now_ns = all.now_ns();
+        for shard in all.shards() {
+            let Some(ledger) = shard.ledger_mut() else { continue };
+            ledger.charges_mut().for_each(|charge| charge.relief = 0);
+            let mut dirty = Vec::new();
+            for motion in ledger.motions_mut() {
+                motion.fade(now_ns);
+                let rule = self.plan().rules().get(usize::from(motion.bucket.slot));
+                let Some(shared) = rule.and_then(|rule| rule.shared()) else { continue };
+                let own = shared.scale.units(std::mem::take(&mut motion.own));
+                motion.attempted = motion.attempted.saturating_add(own);
+                if own > 0 && !std::mem::replace(&mut motion.is_dirty, true) {
+                    dirty.push(motion.bucket);
+                }
+            }
+            ledger.dirty.append(&mut dirty);
+        }
+        self.close(&mut all, view);
+    }
+
+    /// A member was added, which is not counted yet.
+    pub fn grow(&self, now_ns: u64, view: &View) {
+        let mut all = self.store().lock_all(now_ns, self.plan());
+        self.drain_all(&mut all);
+        set_view(&mut all, view);
+    }
+
+    /// The members `gone` are members no longer; nothing is owed to them.
+    pub fn forget(&self, now_ns: u64, view: &View, gone: Members) {
+        let mut all = self.store().lock_all(now_ns, self.plan());
+        self.drain_all(&mut all);
+        set_view(&mut all, view);
+        for ledger in all.shards().filter_map(Shard::ledger_mut) {
+            ledger.charges_mut().for_each(|charge| charge.forget(gone));
+            ledger.drop_settled_charges();
+        }
+        self.close(&mut all, view);
+    }
+
+    /// `peer` has received every own batch, and every own sum, below `next`.
+    pub fn owed_received(&self, now_ns: u64, peer: u8, next: u64) {
+        self.for_each_ledger(now_ns, |ledger| {
+            ledger.charges_mut().for_each(|charge| charge.received(peer, next));
+        });
+    }
+
+    /// Nothing is owed to `peer` any more.
+    pub fn owed_cleared(&self, peer: u8) {
+        self.for_each_ledger(0, |ledger| {
+            ledger.charges_mut().for_each(|charge| charge.forget(Members::only(peer)));
+        });
+    }
+
+    /// Appends what is owed to `peer`, bucket by bucket. From now on heals carry it, of `per_heal` sums
+    /// each: the first of them has the number `seq`.
+    pub fn heal_sums(&self, now_ns: u64, peer: u8, seq: u64, per_heal: usize, out: &mut Vec<Sum>) {
+        for index in 0..self.store().shards() {
+            self.store().with_shard(index, now_ns, self.plan(), |shard, now_ns| {
+                self.drain_shard(shard, now_ns);
+                for charge in shard.ledger_mut().into_iter().flat_map(Ledger::charges_mut) {
+                    let heal = (out.len() / per_heal.max(1)) as u64;
+                    let ticks = charge.tag(peer, seq.saturating_add(heal));
+                    if ticks != 0 {
+                        out.push(Sum { bucket: charge.bucket, ticks });
+                    }
+                }
+            });
+        }
+    }
+
+    /// Takes over what a peer owed.
+    pub fn charge_sums(&self, now_ns: u64, sums: &[Sum]) {
+        let Some(fleet) = self.fleet() else { return };
+        for sum in sums {
+            self.store().with(sum.bucket.hash, now_ns, self.plan(), |shard, now| {
+                shard.make_room(1, now, self.plan());
+                let Some(mut account) = self.account(shard, sum.bucket, now) else { return };
+                match account.charge(i128::from(sum.ticks)) {
+                    super::Charged::Whole => {}
+                    super::Charged::Clipped => fleet.event(FleetEvent::Clipped),
+                    super::Charged::Dropped => fleet.event(FleetEvent::Dropped),
+                }
+            });
+        }
+    }
+
+    /// A part of the members that know of a charge were lost in their turn: they pay for their part of
+    /// what they know of it.
+    fn relieve(&self, all: &mut LockedAll<'_>, unknown: &[(Bucket, i64)], n: i128, old_n: i128) {
+        let unknown = sums_of(unknown);
+        let charged: Vec<Bucket> =
+            all.shards().filter_map(|shard| shard.ledger()).flat_map(Ledger::charged).collect();
+        for bucket in charged {
+            self.with_account(all, bucket, |account| {
+                let unpublished = account.motion().map_or(0, |motion| motion.unpublished);
+                let units = unknown.get(&bucket).copied().unwrap_or(0) + i128::from(unpublished);
+                let ticks = units * i128::from(account.shared().bucket.per_unit());
+                let Some(charge) = account.ledger_mut().and_then(|l| l.charge(bucket.hash)) else {
+                    return;
+                };
+                let known = i128::from(charge.ticks) - i128::from(charge.relief) - ticks;
+                let relief = known.max(0) * (old_n - n) / old_n;
+                charge.relief = charge.relief.saturating_add(i64::try_from(relief).unwrap_or(0));
+            });
+        }
+    }
+
+    /// When nobody is missing, puts the charges back into the common level.
+    fn close(&self, all: &mut LockedAll<'_>, view: &View) {
+        if !view.is_whole() {
+            return;
+        }
+        let now_ns = all.now_ns();
+        for shard in all.shards() {
+            let charges: Vec<_> =
+                shard.ledger_mut().into_iter().flat_map(Ledger::take_charges).collect();
+            for charge in charges {
+                shard.make_room(1, now_ns, self.plan());
+                if let Some(mut account) = self.account(shard, charge.bucket, now_ns) {
+                    account.charge(i128::from(charge.ticks));
+                }
+            }
+        }
+    }
+
+    fn drain_all(&self, all: &mut LockedAll<'_>) {
+        let now_ns = all.now_ns();
+        for shard in all.shards() {
+            self.drain_shard(shard, now_ns);
+        }
+    }
+
+    fn drain_shard(&self, shard: &mut Shard, now_ns: u64) {
+        for bucket in shard.ledger().map_or_else(Vec::new, Ledger::charged) {
+            // Opening an account drains it.
+            let _ = self.account(shard, bucket, now_ns);
+        }
+    }
+
+    fn with_account<R>(
+        &self,
+        all: &mut LockedAll<'_>,
+        bucket: Bucket,
+        act: impl FnOnce(&mut Account<'_>) -> R,
+    ) -> Option<R> {
+        let now_ns = all.now_ns();
+        let shard = all.shard_of(bucket.hash);
+        self.account(shard, bucket, now_ns).map(|mut account| act(&mut account))
+    }
+
+    fn for_each_ledger(&self, now_ns: u64, act: impl Fn(&mut Ledger)) {
+        for index in 0..self.store().shards() {
+            self.store().with_shard(index, now_ns, self.plan(), |shard, _| {
+                if let Some(ledger) = shard.ledger_mut() {
+                    act(ledger);
+                    ledger.drop_settled_charges();
+                }
+            });
+        }
+    }
+}
+
+/// Moves `units` that the lost members `peers` may not know from the common level to the charge. What
+/// a full level has refilled of them meanwhile was this group's only in part.
+fn fold(account: &mut Account<'_>, units: i128, n: i128, size: i128, peers: Members) {
+    let shared = *account.shared();
+    let full = shared.ticks(shared.bucket.burst());
+    let moved = units * i128::from(shared.bucket.per_unit());
+    let over = (account.common_level() + moved - full).max(0);
+    let added = if moved > 0 { moved - n * over / size } else { moved };
+    let ticks = i64::try_from(added).unwrap_or(i64::MAX);
+    if !account.add_charge(ticks) {
+        return;
+    }
+    account.lower(over - moved);
+    if moved > 0 && added < moved {
+        account.shrink_owed_to(peers, added, moved);
+    }
+}
+
+fn sums_of(list: &[(Bucket, i64)]) -> HashMap<Bucket, i128> {
+    let mut sums = HashMap::new();
+    for (bucket, units) in list {
+        *sums.entry(*bucket).or_insert(0) += i128::from(*units);
+    }
+    sums
+}
+
+fn set_view(all: &mut LockedAll<'_>, view: &View) {
+    let view = Arc::new(view.clone());
+    for ledger in all.shards().filter_map(Shard::ledger_mut) {
+        ledger.view = Arc::clone(&view);
+    }
+}

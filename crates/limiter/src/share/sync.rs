@@ -1,0 +1,307 @@
+//! The exchange of one node with its peers, bucket by bucket: what to publish, what was received, what
+//! was acknowledged.
+
+use super::account::{Account, Charged};
+use super::delta::{Bucket, Delta, ShareCounts};
+use super::demand::ONE;
+use super::fleet::FleetEvent;
+use super::members::Members;
+use crate::{Freshness, Limiter};
+
+/// Which flush carries a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flush {
+    /// The tick: with the level if levels compare.
+    Tick { is_calm: bool },
+    /// Asked for by checks.
+    Early,
+    /// Published before an acknowledgement, even while a batch of the bucket is open.
+    Forced,
+}
+
+/// Levels within this part of the capacity, and two units, count as equal.
+const ECHO_BAND: i128 = 100;
+/// Part of the difference beyond that by which a level is moved.
+const ECHO_PART: i128 = 20;
+/// The most that one message moves a level, as a part of the capacity.
+const ECHO_MAX: i128 = 200;
+/// A claim is published before it is acknowledged when it is at least 3 in 100 of all demand.
+const CLAIM_PERCENT: u64 = 3;
+
+impl Limiter {
+    /// What the tick publishes: every bucket with something to tell. `seq` is the number of the batch
+    /// that carries it; `unlinked` are the members that no batch reaches: they are owed what was
+    /// spent. `is_calm`: the reachable set did not change lately, so that levels compare.
+    pub fn collect_due(&self, now_ns: u64, unlinked: Members, is_calm: bool, out: &mut Vec<Delta>) {
+        let Some(fleet) = self.fleet() else { return };
+        let early = fleet.take_early();
+        for index in 0..self.store().shards() {
+            self.store().with_shard(index, now_ns, self.plan(), |shard, now_ns| {
+                let Some(ledger) = shard.ledger_mut() else { return };
+                for bucket in std::mem::take(&mut ledger.dirty) {
+                    let Some(mut account) = self.account(shard, bucket, now_ns) else { continue };
+                    if let Some(motion) = account.motion() {
+                        motion.is_dirty = false;
+                        self.flush(&mut account, bucket, Flush::Tick { is_calm }, unlinked, out);
+                    }
+                }
+            });
+        }
+        self.collect(now_ns, &early, Flush::Early, unlinked, out);
+    }
+
+    /// What an early flush publishes: the buckets that asked for it.
+    pub fn collect_early(&self, now_ns: u64, unlinked: Members, out: &mut Vec<Delta>) {
+        if let Some(fleet) = self.fleet() {
+            let early = fleet.take_early();
+            self.collect(now_ns, &early, Flush::Early, unlinked, out);
+        }
+    }
+
+    /// What must be published before something is acknowledged.
+    pub fn collect_forced(
+        &self,
+        now_ns: u64,
+        unlinked: Members,
+        buckets: &[Bucket],
+        out: &mut Vec<Delta>,
+    ) {
+        self.collect(now_ns, buckets, Flush::Forced, unlinked, out);
+    }
+
+    /// Whether a bucket asks for an early flush.
+    pub fn has_early(&self) -> bool {
+        self.fleet().is_some_and(super::Fleet::has_early)
+    }
+
+    /// Whether an early flush became wanted since the last call: whoever decides asks, and wakes the
+    /// one who exchanges.
+    pub fn flush_wanted(&self) -> bool {
+        self.fleet().is_some_and(super::Fleet::take_flush_wanted)
+    }
+
+    /// Takes over what a peer has let through. Appends to `publish` the buckets whose own spends must
+    /// be in a batch before this one is acknowledged: else both nodes could use one share.
+    pub fn receive(&self, now_ns: u64, deltas: &[Delta], is_calm: bool, publish: &mut Vec<Bucket>) {
+        for delta in deltas {
+            let is_urgent =
+                self.store().with(delta.bucket.hash, now_ns, self.plan(), |shard, now| {
+                    shard.make_room(1, now, self.plan());
+                    self.account(shard, delta.bucket, now)
+                        .is_some_and(|mut account| self.receive_one(&mut account, delta, is_calm))
+                });
+            if is_urgent {
+                publish.push(delta.bucket);
+            }
+        }
+    }
+
+    /// Every reachable peer has acknowledged an own batch, which carried `deltas`. Each batch comes
+    /// here once, in the order of their numbers. Appends to `woken` the buckets whose share may have
+    /// grown.
+    pub fn acknowledged(&self, now_ns: u64, deltas: &[Delta], woken: &mut Vec<Bucket>) {
+        let Some(fleet) = self.fleet() else { return };
+        for delta in deltas {
+            let asks = self.store().with(delta.bucket.hash, now_ns, self.plan(), |shard, now| {
+                let mut account = self.account(shard, delta.bucket, now)?;
+                let motion = account.motion()?;
+                motion.in_flight = motion.in_flight.saturating_sub(delta.spent);
+                motion.opens = motion.opens.saturating_sub(1);
+                let known =
+                    if motion.opens == 0 { motion.told } else { delta.demand.min(motion.told) };
+                motion.told -= known;
+                motion.own = motion.own.saturating_add(known);
+                if let Some(left) = &mut motion.settles_after {
+                    *left = left.saturating_sub(1);
+                }
+                let asks = motion.opens == 0 && std::mem::take(&mut motion.is_again);
+                (asks && account.ask_early()).then_some(())
+            });
+            if asks.is_some() {
+                fleet.ask_early(delta.bucket);
+            }
+            woken.push(delta.bucket);
+        }
+    }
+
+    /// Time of the next exchange: what a check denied for want of a share is told to wait for.
+    pub fn set_exchange(&self, at_ns: u64) {
+        if let Some(fleet) = self.fleet() {
+            fleet.set_exchange(at_ns);
+        }
+    }
+
+    /// The sync side runs, and will be heard of before `until_ns`. After that, until it says so again,
+    /// checks are answered as if no peer were reachable.
+    pub fn set_alive_until(&self, until_ns: u64) {
+        if let Some(fleet) = self.fleet() {
+            fleet.set_alive_until(until_ns);
+        }
+    }
+
+    /// How well this node knows what the others have let through: what decisions say.
+    pub fn set_freshness(&self, freshness: Freshness, stale_ms: u64) {
+        if let Some(fleet) = self.fleet() {
+            fleet.set_freshness(freshness, stale_ms);
+        }
+    }
+
+    /// Freshness as decisions say it, and the age of the oldest news in milliseconds.
+    pub fn freshness(&self) -> (Freshness, u32) {
+        self.fleet().map_or((Freshness::Alone, 0), super::Fleet::freshness)
+    }
+
+    /// What the shares did since the start. Visits every shard.
+    pub fn share_counts(&self) -> ShareCounts {
+        let mut counts = self.fleet().map(super::Fleet::counts).unwrap_or_default();
+        for index in 0..self.store().shards() {
+            self.store().with_shard(index, 0, self.plan(), |shard, _| {
+                if let Some(ledger) = shard.ledger() {
+                    let (motions, charges) = ledger.lens();
+                    counts.motions += motions as u64;
+                    counts.charges += charges as u64;
+                    counts.rows_max += ledger.rows_max() as u64;
+                }
+            });
+        }
+        counts
+    }
+
+    /// The account of `bucket` in `shard`; none where its rule counts nothing.
+    pub(crate) fn account<'s>(
+        &self,
+        shard: &'s mut crate::store::Shard,
+        bucket: Bucket,
+        now_ns: u64,
+    ) -> Option<Account<'s>> {
+        let shared = *self.plan().rules().get(usize::from(bucket.slot))?.shared()?;
+        Account::open(shard, shared, bucket, now_ns)
+    }
+
+    fn collect(
+        &self,
+        now_ns: u64,
+        buckets: &[Bucket],
+        flush: Flush,
+        unlinked: Members,
+        out: &mut Vec<Delta>,
+    ) {
+        for bucket in buckets {
+            self.store().with(bucket.hash, now_ns, self.plan(), |shard, now| {
+                if let Some(mut account) = self.account(shard, *bucket, now) {
+                    self.flush(&mut account, *bucket, flush, unlinked, out);
+                }
+            });
+        }
+    }
+
+    /// Appends the delta of a bucket, if it has something to tell and no batch of it is open.
+    fn flush(
+        &self,
+        account: &mut Account<'_>,
+        bucket: Bucket,
+        flush: Flush,
+        unlinked: Members,
+        out: &mut Vec<Delta>,
+    ) {
+        let is_calm = flush == Flush::Tick { is_calm: true };
+        let level = is_calm.then(|| i64::try_from(account.level()).ok()).flatten();
+        let shared = *account.shared();
+        let Some(ledger) = account.ledger_mut() else { return };
+        let n = ledger.view.reach();
+        let Some(motion) = account.motion() else { return };
+        let is_forced = flush == Flush::Forced;
+        let was_early = std::mem::take(&mut motion.is_early);
+        if flush == Flush::Early && !was_early {
+            // Another flush has carried it since it asked.
+            return;
+        }
+        if motion.opens == u8::MAX || (motion.opens > 0 && !is_forced) {
+            motion.is_again |= was_early;
+            account.mark_dirty();
+            return;
+        }
+        let fair = shared.scale.fair(n);
+        let claimed = motion.own.saturating_add(motion.told);
+        let demand = shared.scale.demand(motion.attempted).min(fair.saturating_sub(claimed));
+        motion.attempted = 0;
+        if motion.unpublished == 0 && demand == 0 && motion.reserved == 0 {
+            return;
+        }
+        let spent = motion.unpublished;
+        motion.told = motion.told.saturating_add(demand);
+        motion.in_flight = motion.in_flight.saturating_add(spent);
+        motion.unpublished = 0;
+        motion.opens += 1;
+        motion.is_again &= !is_forced;
+        let reserved = motion.reserved > 0;
+        if reserved && motion.settles_after.is_none() {
+            motion.settles_after = Some(motion.opens);
+        }
+        let ticks = i64::try_from(shared.signed_ticks(spent)).unwrap_or(i64::MAX);
+        if !unlinked.is_empty() && ticks != 0 {
+            let is_noted = account.owe(unlinked, super::charge::UNSENT, ticks);
+            if let Some(fleet) = self.fleet().filter(|_| !is_noted) {
+                fleet.event(FleetEvent::RowsFull);
+            }
+        }
+        out.push(Delta { bucket, spent, demand, shift: shared.scale.shift, reserved, level });
+    }
+
+    /// Takes over one delta; whether own spends must be published before it is acknowledged.
+    fn receive_one(&self, account: &mut Account<'_>, delta: &Delta, is_calm: bool) -> bool {
+        let shared = *account.shared();
+        let Some(fleet) = self.fleet() else { return false };
+        match account.charge(shared.signed_ticks(delta.spent)) {
+            Charged::Whole => {}
+            Charged::Clipped => fleet.event(FleetEvent::Clipped),
+            Charged::Dropped => fleet.event(FleetEvent::Dropped),
+        }
+        fleet.note_debt(-account.common_level(), shared.ticks(shared.bucket.burst()));
+        if is_calm && let Some(level) = delta.level {
+            self.echo(account, i128::from(level));
+        }
+        let Some(ledger) = account.ledger_mut() else { return false };
+        let n = ledger.view.reach();
+        let claim = shared.scale.convert(delta.demand, delta.shift).min(shared.scale.fair(1));
+        let motion = if claim > 0 { account.motion_or_new() } else { account.motion() };
+        let Some(motion) = motion else {
+            if claim > 0 {
+                fleet.event(FleetEvent::RowsFull);
+            }
+            return false;
+        };
+        let peers = u64::try_from(n.saturating_sub(1).max(1)).unwrap_or(u64::MAX);
+        let most = u64::from(shared.scale.fair(n)).saturating_mul(peers);
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
+        motion.others = motion.others.saturating_add(claim).min(most);
+        let all = u64::from(motion.own) + u64::from(motion.others) + ONE;
+        let is_claim = u64::from(claim) * 100 >= CLAIM_PERCENT * all;
+        motion.unpublished > 0 && (delta.reserved || is_claim)
+    }
+
+    /// Moves the level a little towards `theirs`, where both are known to be of one moment.
+    fn echo(&self, account: &mut Account<'_>, theirs: i128) {
+        let shared = *account.shared();
+        let flying = account.motion().map_or(0, |m| m.unpublished.saturating_add(m.in_flight));
+        let mine = account.level() + shared.signed_ticks(flying);
+        let full = shared.ticks(shared.bucket.burst());
+        let band = shared.ticks(2) + full / ECHO_BAND;
+        let apart = theirs - mine;
+        let beyond = if apart > band {
+            apart - band
+        } else if apart < -band {
+            apart + band
+        } else {
+            return;
+        };
+        let most = full / ECHO_MAX;
+        let moved = (beyond / ECHO_PART).clamp(-most, most);
+        if moved != 0 {
+            account.lower(-moved);
+            if let Some(fleet) = self.fleet() {
+                fleet.event(FleetEvent::Echo);
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Members that go missing and come back.
+
+use limiter::{Bucket, Loss, Members, Sum};
+use proptest::prelude::*;
+
+use super::{Group, view};
+use crate::support::{HOUR, MS, SECOND, START, bucket, check};
+
+/// Cuts the group into `first` and the rest, at `now_ns`.
+fn cut(group: &Group, now_ns: u64, first: Members) {
+    let n = u8::try_from(group.nodes.len()).unwrap();
+    let everyone: Members = (0..n).collect();
+    group.regroup(now_ns, &[first, everyone.minus(first)]);
+}
+
+/// Exchange within the groups; what is spent is owed to the others.
+fn exchange_within(group: &Group, now_ns: u64, groups: &[Members]) {
+    let n = u8::try_from(group.nodes.len()).unwrap();
+    let everyone: Members = (0..n).collect();
+    for from in everyone.iter() {
+        let mine = *groups.iter().find(|members| members.contains(from)).unwrap();
+        let mut deltas = Vec::new();
+        let from = usize::from(from);
+        group.nodes[from].collect_due(now_ns, everyone.minus(mine), false, &mut deltas);
+        for to in mine.iter().map(usize::from).filter(|to| *to != from) {
+            group.nodes[to].receive(now_ns, &deltas, false, &mut Vec::new());
+        }
+        group.nodes[from].acknowledged(now_ns, &deltas, &mut Vec::new());
+    }
+}
+
+/// Everybody tells everybody what is owed, then all are counted.
+fn heal(group: &Group, now_ns: u64) {
+    let n = u8::try_from(group.nodes.len()).unwrap();
+    let everyone: Members = (0..n).collect();
+    for from in everyone.iter() {
+        for to in everyone.without(from).iter() {
+            let mut sums: Vec<Sum> = Vec::new();
+            group.nodes[usize::from(from)].heal_sums(now_ns, to, 7, 100, &mut sums);
+            group.nodes[usize::from(to)].charge_sums(now_ns, &sums);
+            group.nodes[usize::from(from)].owed_cleared(to);
+        }
+    }
+    for me in everyone.iter() {
+        group.nodes[usize::from(me)].count(now_ns, &view(n, me, everyone));
+    }
+}
+
+#[test]
+fn each_side_of_a_cut_spends_its_part_and_a_heal_adds_up_what_both_spent() {
+    let group = Group::sharing(3, bucket(100, 100, HOUR));
+    let sides = [Members::only(0), Members::EMPTY.with(1).with(2)];
+    cut(&group, START, sides[0]);
+    let alone = group.passes(0, START, "alice", 200);
+    let mut pair = 0;
+    for _ in 0..200 {
+        pair += group.passes(1, START, "alice", 1) + group.passes(2, START, "alice", 1);
+        exchange_within(&group, START, &sides);
+    }
+    assert_eq!(alone + pair, 100);
+    assert!((33..=34).contains(&alone), "{alone}");
+    exchange_within(&group, START, &sides);
+    heal(&group, START);
+    assert_eq!(group.left(START, "alice"), [0, 0, 0]);
+    assert_eq!(group.nodes[0].share_counts().charges, 0);
+}
+
+#[test]
+fn twenty_short_cuts_forget_nothing_and_refill_nothing() {
+    let group = Group::sharing(3, bucket(100, 100, HOUR));
+    for _ in 0..40 {
+        group.passes(0, START, "alice", 1);
+        group.exchange(START);
+    }
+    let sides = [Members::only(2), Members::EMPTY.with(0).with(1)];
+    for blip in 0..20 {
+        let now = START + blip * MS;
+        cut(&group, now, sides[0]);
+        exchange_within(&group, now, &sides);
+        heal(&group, now);
+    }
+    assert_eq!(group.left(START + 20 * MS, "alice"), [60, 60, 60]);
+}
+
+#[test]
+fn a_full_bucket_pays_the_charge_back_at_the_rate_of_the_group() {
+    let group = Group::sharing(2, bucket(100, 1, SECOND));
+    cut(&group, START, Members::only(0));
+    assert_eq!(group.passes(0, START, "alice", 200), 50);
+    // The level is full, as far as the common level goes: half the rate is this node's.
+    assert_eq!(check(&group.nodes[0], START, "alice").retry_after.to_secs(), Some(2));
+    assert_eq!(group.passes(0, START + 20 * SECOND, "alice", 200), 10);
+    assert_eq!(group.passes(0, START + 1_000 * SECOND, "alice", 200), 50);
+}
+
+#[test]
+fn what_a_lost_peer_may_have_received_is_owed_until_it_says_so() {
+    let group = Group::sharing(2, bucket(100, 100, HOUR));
+    assert!(group.passes(0, START, "alice", 10) == 10);
+    let deltas = group.due(0, START);
+    let carried = deltas[0];
+    let lost = view(2, 0, Members::only(0));
+    let tail = limiter::Tail {
+        bucket: carried.bucket,
+        peers: Members::only(1),
+        seq: 3,
+        units: carried.spent,
+    };
+    let fold: Vec<(Bucket, i64)> = vec![(carried.bucket, carried.spent)];
+    group.nodes[0].lose(START, &Loss { view: &lost, tail: &[tail], fold: &fold, unknown: &[] });
+    let owed = |next: u64| {
+        group.nodes[0].owed_received(START, 1, next);
+        let mut sums = Vec::new();
+        group.nodes[0].heal_sums(START, 1, 9, 100, &mut sums);
+        sums.iter().map(|sum| sum.ticks).sum::<i64>() / 36_000_000_000
+    };
+    assert_eq!(owed(3), 10, "it has only what came before");
+    assert_eq!(owed(9), 10, "tagged with the sum that carries it");
+    assert_eq!(owed(10), 0, "it has the sum");
+}
+
+#[test]
+fn charges_have_a_bound_and_keys_beyond_it_share_the_overflow_bucket() {
+    let group = Group::sharing(2, bucket(100, 100, HOUR));
+    cut(&group, START, Members::only(0));
+    let rows_max = group.nodes[0].share_counts().rows_max;
+    for key in 0..rows_max * 2 {
+        group.passes(0, START, &format!("key-{key}"), 1);
+    }
+    let counts = group.nodes[0].share_counts();
+    assert!(counts.charges <= rows_max && counts.motions <= rows_max, "{counts:?}");
+    assert!(counts.rows_full > 0);
+    assert!(group.nodes[0].counts().full > 0);
+}
+
+proptest! {
+    #[test]
+    fn waiting_as_told_passes_and_a_nanosecond_less_fails_on_every_side_of_a_cut(
+        burst in 1..40u64,
+        count in 1..1_000u64,
+        spends in prop::collection::vec((0..3usize, 0..30_000u64), 1..60),
+        side in 1..7u64,
+    ) {
+        let group = Group::sharing(3, bucket(burst, count, 60 * SECOND));
+        let first: Members = (0..3u8).filter(|i| side >> i & 1 == 1).collect();
+        let sides = [first, Members::EMPTY.with(0).with(1).with(2).minus(first)];
+        let mut now = START;
+        for (at, passed_ms) in spends {
+            now += passed_ms * MS;
+            group.passes(at, now, "alice", 1);
+            exchange_within(&group, now, &sides);
+            if now > START + 5 * SECOND && group.nodes[0].share_counts().charges == 0 {
+                cut(&group, now, first);
+            }
+            let verdict = check(&group.nodes[at], now, "alice");
+            exchange_within(&group, now, &sides);
+            if verdict.reason == limiter::Reason::Limit && verdict.retry_after != limiter::Wait::NEVER {
+                let wait = verdict.retry_after.to_ns();
+                let early = check(&group.nodes[at], now + wait - 1, "alice");
+                prop_assert!(!early.allowed, "passed a nanosecond early");
+                now += wait;
+                let late = check(&group.nodes[at], now, "alice");
+                prop_assert!(late.reason != limiter::Reason::Limit, "{:?}", late);
+                exchange_within(&group, now, &sides);
+            }
+        }
+    }
+}

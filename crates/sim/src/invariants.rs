@@ -1,0 +1,312 @@
+//! What must hold at every moment of every run, whatever goes wrong in it.
+//!
+//! The inspector keeps the truth of every key: an exact bucket charged with everything that was
+//! admitted, at the moment when it was. Nodes are compared with it.
+
+use limiter::Bucket;
+
+use crate::clock::{MS, SECOND};
+use crate::exact::ExactBucket;
+use crate::process::Process;
+use crate::reading::Reading;
+use crate::record::Excess;
+use crate::scenario::Scenario;
+use crate::world::World;
+
+/// Findings that are kept of a run: the first tell what broke.
+const FOUND_MAX: usize = 20;
+/// Quiet time after which all nodes know of every spend.
+const QUIET_NS: u64 = SECOND;
+/// Longest time for which a key of a quiet node may have an open batch: a lost packet or two.
+const OPEN_NS: u64 = 700 * MS;
+
+/// The truth of one key.
+#[derive(Clone, Debug)]
+struct Key {
+    bucket: Bucket,
+    truth: ExactBucket,
+    /// Ticks that crashes may have made the cluster forget since the truth was last full.
+    lost: i128,
+    /// When something was last admitted.
+    admitted_ns: u64,
+    /// When something was last asked for.
+    asked_ns: u64,
+    /// Time of trouble in all when the truth and every level were last full, in ns.
+    troubled_ns: u64,
+}
+
+/// Keeps the truth and finds what breaks it.
+#[derive(Clone, Debug)]
+pub(crate) struct Inspector {
+    keys: Vec<Key>,
+    found: Vec<(u64, String)>,
+    /// Longest time for which a spend that was told may be on its way to a linked peer, in ns.
+    way_ns: u64,
+    /// Greatest drift between two clocks, in millionths.
+    drift_ppm: u64,
+    /// Levels are compared: all nodes have the same numbers, and no cut is so long that the drain of
+    /// charges errs by more than a unit.
+    compares: bool,
+    /// When trouble last was.
+    trouble_ns: u64,
+    /// For how long there was trouble in all.
+    troubled_ns: u64,
+    inspected_ns: u64,
+}
+
+impl Inspector {
+    pub(crate) fn new(scenario: &Scenario, buckets: Vec<Bucket>) -> Self {
+        let key = |(limit, bucket): (&usize, Bucket)| {
+            let allowed = &scenario.truth[*limit];
+            let truth = ExactBucket::new(allowed.burst, allowed.rate);
+            Key { bucket, truth, lost: 0, admitted_ns: 0, asked_ns: 0, troubled_ns: 0 }
+        };
+        let slowest = scenario.lines.delay_ns.iter().flatten().max().copied().unwrap_or(0);
+        let resent = if scenario.lines.loss_ppm > 0 { 3 * (2 * slowest + 25 * MS) } else { 0 };
+        let rates = scenario.clocks.iter().map(|clock| i64::from(clock.rate_ppm));
+        let (slow, fast) = (rates.clone().min().unwrap_or(0), rates.max().unwrap_or(0));
+        Self {
+            keys: scenario.keys.iter().zip(buckets).map(key).collect(),
+            found: Vec::new(),
+            way_ns: slowest + scenario.lines.jitter_ns + resent,
+            drift_ppm: (fast - slow).unsigned_abs(),
+            compares: scenario.versions.len() == 1,
+            trouble_ns: 0,
+            troubled_ns: 0,
+            inspected_ns: 0,
+        }
+    }
+
+    /// Notes that something does not hold.
+    pub(crate) fn broken(&mut self, now_ns: u64, what: String) {
+        if self.found.len() < FOUND_MAX {
+            self.found.push((now_ns, what));
+        }
+    }
+
+    /// What does not hold: true ns of the run, what.
+    pub(crate) fn found(&self) -> &[(u64, String)] {
+        &self.found
+    }
+
+    /// Ticks left of `key` after everything that was admitted.
+    pub(crate) fn truth(&mut self, key: usize, now_ns: u64) -> i128 {
+        self.keys[key].truth.level_at(now_ns)
+    }
+
+    /// What `process` believes is left of `key`, in ticks.
+    pub(crate) fn level(&self, process: &Process, key: usize, local_ns: u64) -> i128 {
+        let Key { bucket, .. } = &self.keys[key];
+        Reading::of(process, *bucket, local_ns).level
+    }
+
+    /// Something is asked for somewhere, of which peers hear whether it passes or not.
+    pub(crate) fn asked(&mut self, now_ns: u64, key: usize) {
+        self.keys[key].asked_ns = now_ns;
+    }
+
+    /// Something was admitted somewhere.
+    pub(crate) fn admitted(&mut self, now_ns: u64, key: usize, cost: u64) {
+        let key = &mut self.keys[key];
+        key.truth.charge(now_ns, cost);
+        key.admitted_ns = now_ns;
+    }
+
+    /// A node starts: it is trouble until it is counted.
+    pub(crate) fn booted(&mut self, _node: usize) {}
+
+    /// `process` is killed: what it had not told may be forgotten.
+    pub(crate) fn lost(&mut self, process: &Process, now_ns: u64, local_ns: u64) {
+        for key in &mut self.keys {
+            let reading = Reading::of(process, key.bucket, local_ns);
+            let in_flight = u64::try_from(reading.unknown).unwrap_or(0);
+            key.lost += key.truth.ticks(in_flight) + reading.charge.max(0);
+        }
+        self.trouble_ns = now_ns;
+    }
+
+    /// The excess of `key`.
+    pub(crate) fn excess(&self, key: usize) -> Excess {
+        let truth = &self.keys[key].truth;
+        let (ticks, at_ns) = truth.debt_max();
+        let numbers = truth.numbers();
+        Excess { ticks, per_unit: numbers.per_unit, burst: numbers.burst, at_ns }
+    }
+}
+
+impl World {
+    /// Reads every key on every node, and compares.
+    pub(crate) fn inspect(&mut self) {
+        let is_whole = self.is_whole();
+        let now_ns = self.now_ns;
+        if !is_whole {
+            self.inspector.trouble_ns = now_ns;
+            self.inspector.troubled_ns += now_ns - self.inspector.inspected_ns;
+        }
+        self.inspector.inspected_ns = now_ns;
+        for key in 0..self.inspector.keys.len() {
+            let readings = self.readings(key);
+            self.check_debts(key, &readings);
+            if self.inspector.compares {
+                self.check_levels(key, &readings, is_whole);
+            }
+        }
+    }
+
+    /// What every running node that takes questions knows of `key`.
+    fn readings(&self, key: usize) -> Vec<(usize, Reading)> {
+        let Key { bucket, .. } = &self.inspector.keys[key];
+        let running = self.nodes.iter().enumerate().filter_map(|(node, at)| {
+            let process = at.process.as_ref().filter(|process| process.accepting)?;
+            let local_ns = self.scenario.clocks[node].local(self.now_ns);
+            Some((node, Reading::of(process, *bucket, local_ns)))
+        });
+        running.collect()
+    }
+
+    /// Whether all nodes run and count each other.
+    fn is_whole(&self) -> bool {
+        self.nodes.iter().all(|node| {
+            let process = node.process.as_ref();
+            node.paused_until_ns <= self.now_ns
+                && process.is_some_and(|process| {
+                    process.accepting && process.company() == (self.nodes.len(), self.nodes.len())
+                })
+        })
+    }
+
+    /// Debt is bounded: what is missing is at most the capacity and twice the greater of it and N.
+    fn check_debts(&mut self, key: usize, readings: &[(usize, Reading)]) {
+        let truth = &self.inspector.keys[key].truth;
+        let burst = truth.numbers().burst;
+        let units = burst.max(self.nodes.len() as u64);
+        let least = truth.full() - 2 * truth.ticks(units).max(truth.full());
+        // A group may add its charges to a level in debt.
+        let least = least - 2 * truth.ticks(units);
+        for (node, reading) in readings {
+            if reading.level < least {
+                let what = format!(
+                    "node {node}: key {key} has {} ticks, below its debt's bound {least}",
+                    reading.level
+                );
+                self.inspector.broken(self.now_ns, what);
+            }
+        }
+    }
+
+    /// Nothing is refilled for free, and nothing is forgotten. Nobody may believe in more than what is
+    /// left in truth and what others have not told yet; and when all has been quiet for a second, all
+    /// must believe the same.
+    fn check_levels(&mut self, key: usize, readings: &[(usize, Reading)], is_whole: bool) {
+        let now_ns = self.now_ns;
+        let inspector = &mut self.inspector;
+        let (way_ns, drift_ppm) = (inspector.way_ns, inspector.drift_ppm);
+        let (trouble_ns, all_troubled_ns) = (inspector.trouble_ns, inspector.troubled_ns);
+        let interval_ns = self.scenario.sync_interval_ns;
+        let Key { truth, lost, admitted_ns, asked_ns, troubled_ns, .. } = &mut inspector.keys[key];
+        let level = truth.level_at(now_ns);
+        if level == truth.full() {
+            *lost = 0;
+            // What was too low is right again when it is full, too high when the truth is.
+            if readings.iter().all(|(_, reading)| reading.level == truth.full()) {
+                *troubled_ns = all_troubled_ns;
+            }
+        }
+        // While members come back, what is on its way to them is in flight to nobody who is counted.
+        if !is_whole || (trouble_ns > 0 && now_ns - trouble_ns < QUIET_NS) {
+            return;
+        }
+        let is_crowd = readings.len() > 2;
+        // Two clocks refill differently for as long as the bucket is not full; the echo of levels
+        // moves them by no more than its dead band.
+        let apart_ns = (now_ns - truth.full_at_ns()) / 1_000_000 * drift_ppm;
+        let band = truth.ticks(2 + truth.numbers().burst / 100);
+        let slack = truth.ticks(1) + truth.refill(way_ns + apart_ns);
+        // An echo moves a level also for spends of a third node that only one of the two has heard of.
+        let echo = if is_crowd { 2 * band + truth.full() / 50 } else { 0 };
+        let untold: i64 = readings.iter().map(|(_, reading)| reading.untold).sum();
+        let quiet_ns = now_ns - trouble_ns.max(*admitted_ns);
+        let is_quiet = quiet_ns > QUIET_NS + way_ns;
+        let lost = *lost;
+        let mut found = Vec::new();
+        for (node, reading) in readings {
+            let unknown = i128::from(untold - reading.untold) * truth.ticks(1);
+            let most =
+                level + unknown + lost + slack + if is_quiet { echo } else { echo.max(band) };
+            if reading.level > most {
+                found.push(format!(
+                    "node {node}: key {key} is at {} ticks, {level} are left and {} may be unknown: \
+                     {readings:?}",
+                    reading.level,
+                    most - level
+                ));
+            }
+            let is_unasked = is_quiet && now_ns - *asked_ns > QUIET_NS + OPEN_NS + way_ns;
+            if is_unasked && reading.open_batches > 0 {
+                found.push(format!("node {node}: key {key} has an open batch in the quiet"));
+            }
+        }
+        // A spend that took a full bucket below full took it later where it was heard of later, by the
+        // refill of the time between; and while members are missing, a group whose level is full pays
+        // only its part of the refill back on what it and the others spend.
+        let troubled_ns = all_troubled_ns - *troubled_ns;
+        let told_ns = if troubled_ns > 0 { SECOND + troubled_ns } else { 2 * interval_ns };
+        let apart = slack + truth.refill(told_ns + way_ns) + lost + echo;
+        if is_quiet && let Some(what) = unequal(readings, apart) {
+            found.push(format!("key {key}: {what}"));
+        }
+        for what in found {
+            inspector.broken(now_ns, what);
+        }
+    }
+
+    /// Right after a spend: what a node has in flight is within what it may have.
+    pub(crate) fn inspect_spend(&mut self, node: usize, key: usize) {
+        let Some(process) = self.nodes[node].process.as_ref() else { return };
+        let local_ns = self.scenario.clocks[node].local(self.now_ns);
+        let reading = Reading::of(process, self.inspector.keys[key].bucket, local_ns);
+        if let Some(what) = reading.beyond_allowance() {
+            self.inspector.broken(self.now_ns, format!("node {node}: key {key} {what}"));
+        }
+    }
+
+    /// What is not at rest at the end of a run.
+    pub(crate) fn stuck(&self) -> Vec<String> {
+        let mut stuck = Vec::new();
+        let running = self.nodes.iter().filter(|node| node.process.is_some()).count();
+        for (node, at) in self.nodes.iter().enumerate() {
+            let Some(process) = at.process.as_ref() else { continue };
+            let (members, counted) = process.company();
+            if !process.accepting {
+                stuck.push(format!("node {node} is not ready"));
+            }
+            if counted != running || members < counted {
+                stuck
+                    .push(format!("node {node} counts {counted} of {running} ({members} members)"));
+            }
+            if !process.held.is_empty() {
+                stuck.push(format!("node {node} holds {} checks", process.held.len()));
+            }
+            for (key, known) in self.inspector.keys.iter().enumerate() {
+                let local_ns = self.scenario.clocks[node].local(self.now_ns);
+                let reading = Reading::of(process, known.bucket, local_ns);
+                if reading.open_batches > 0 || reading.unknown != 0 {
+                    stuck.push(format!("node {node} key {key}: {reading:?}"));
+                }
+            }
+        }
+        stuck
+    }
+}
+
+/// Whether levels differ by more than `apart` ticks.
+fn unequal(readings: &[(usize, Reading)], apart: i128) -> Option<String> {
+    let most = readings.iter().max_by_key(|(_, reading)| reading.level)?;
+    let least = readings.iter().min_by_key(|(_, reading)| reading.level)?;
+    (most.1.level - least.1.level > apart).then(|| {
+        format!(
+            "node {} is at {} ticks and node {} at {} after a quiet second, {apart} may differ",
+            most.0, most.1.level, least.0, least.1.level
+        )
+    })
+}

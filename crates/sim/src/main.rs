@@ -1,0 +1,111 @@
+//! `rlnode-sim`: the table of what the cluster must show, and the search for what breaks it.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use sim::clock::SECOND;
+use sim::search::{self, Class};
+use sim::{simulate, table};
+
+/// Time between two lines of levels in a replay, in ns.
+const PROBE_EVERY_NS: u64 = 20_000_000;
+
+const USAGE: &str = "rlnode-sim runs whole clusters on virtual clocks and a virtual network.
+
+  rlnode-sim table [DEMAND...] [N=SIZE...]    every line of the table, or those of some demands and sizes
+  rlnode-sim search SEEDS [FIRST] [N=SIZE...] [CLASS...]
+                                              random trouble: every size and class, or some
+  rlnode-sim replay SIZE CLASS SEED           one run of the search, with what its nodes noted
+
+sizes of a search are 2, 3, 5 and 10; classes are fault-free, delays, large-costs and faults
+";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let mut out = std::io::stdout();
+    let mut say = |line: &str| {
+        // Whoever reads may have gone; there is nothing else to do for them.
+        let _gone = writeln!(out, "{line}").and_then(|()| out.flush());
+    };
+    match run(&words, &mut say) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(broken) => {
+            say(&format!("{broken} broken"));
+            ExitCode::FAILURE
+        }
+        Err(message) => {
+            say(&format!("{message}\n\n{USAGE}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Does what `words` ask for, and counts what broke.
+fn run(words: &[String], say: &mut impl FnMut(&str)) -> Result<u64, String> {
+    let (command, words) = words.split_first().ok_or("say what to do")?;
+    let sizes: Vec<usize> = words.iter().filter_map(|word| size(word)).collect();
+    let rest: Vec<String> = words.iter().filter(|word| size(word).is_none()).cloned().collect();
+    match command.as_str() {
+        "table" => {
+            let sizes = if sizes.is_empty() { table::SIZES.to_vec() } else { sizes };
+            table::print(&rest, &sizes, say).map(|findings| findings as u64)
+        }
+        "search" => {
+            let numbers: Vec<u64> = rest.iter().filter_map(|word| word.parse().ok()).collect();
+            let words = rest.iter().filter(|word| word.parse::<u64>().is_err());
+            let classes: Vec<Class> = words.map(|word| class(word)).collect::<Result<_, _>>()?;
+            let classes = if classes.is_empty() { Class::ALL.to_vec() } else { classes };
+            let sizes = if sizes.is_empty() { vec![2, 3, 5, 10] } else { sizes };
+            let seeds = *numbers.first().ok_or("say how many seeds")?;
+            let first = numbers.get(1).copied().unwrap_or(0);
+            search::search(&sizes, &classes, (first, seeds), say)
+        }
+        "replay" => {
+            let [size, word, seed] = rest.as_slice() else {
+                return Err("say a size, a class and a seed".into());
+            };
+            let size = size.parse().map_err(|_| format!("`{size}` is no size"))?;
+            let seed = seed.parse().map_err(|_| format!("`{seed}` is no seed"))?;
+            replay(size, class(word)?, seed, say)
+        }
+        other => Err(format!("there is no command `{other}`")),
+    }
+}
+
+/// The size in `N=SIZE`.
+fn size(word: &str) -> Option<usize> {
+    word.strip_prefix("N=")?.parse().ok()
+}
+
+fn class(word: &str) -> Result<Class, String> {
+    Class::from_word(word).ok_or_else(|| format!("there is no class `{word}`"))
+}
+
+fn replay(size: usize, class: Class, seed: u64, say: &mut impl FnMut(&str)) -> Result<u64, String> {
+    let mut scenario = search::scenario(size, class, seed);
+    scenario.keep_notes = true;
+    scenario.probes =
+        (1..scenario.last_ns() / PROBE_EVERY_NS).map(|k| k * PROBE_EVERY_NS).collect();
+    say(&format!("{:?}", scenario.truth));
+    say(&format!("{:?}", scenario.script));
+    say(&format!("{:?}", scenario.lines));
+    let (record, report) = simulate(&scenario)?;
+    for (at_ns, node, note) in &record.notes {
+        let at_ms = record.scenario_ns(*at_ns) / (SECOND.cast_signed() / 1000);
+        say(&format!("{at_ms} ms node {node}: {note}"));
+    }
+    let per_unit = record.excess.first().map_or(1, |excess| i128::from(excess.per_unit.max(1)));
+    for probe in &record.probes {
+        let levels: Vec<i128> = probe.levels.iter().map(|level| level / per_unit).collect();
+        let at_ms = probe.at_ns / 1_000_000;
+        say(&format!("{at_ms} ms: {} left, believed: {levels:?}", probe.truth / per_unit));
+    }
+    for (at_ns, what) in &record.broken {
+        say(&format!("BROKEN at {} ms: {what}", at_ns / 1_000_000));
+    }
+    for what in &record.stuck {
+        say(&format!("STUCK: {what}"));
+    }
+    say(&format!("{report:#?}\ntrace {:016x}", record.trace.hash()));
+    Ok((record.broken.len() + record.stuck.len()) as u64)
+}

@@ -1,0 +1,266 @@
+//! Frozen bytes of every frame. A change of one of these is a change of the protocol.
+
+use limiter::Delta;
+use wire::peer::{
+    Answer, BatchFrame, BatchWriter, Cursor, Done, Hello, PeerFrame, Refusal, SnapshotRequest,
+    peer_frame_length, write_ack, write_answer, write_done, write_forget, write_heal,
+    write_heal_ack, write_hello, write_leave, write_ping, write_refused, write_snapshot_chunk,
+    write_snapshot_request,
+};
+
+use crate::{HASH, LIFE, delta, frame, head, hello, names, position, rewritten, standing, sum};
+
+pub(crate) const HELLO: &str = include_str!("vectors/hello.hex");
+pub(crate) const ANSWER: &str = include_str!("vectors/answer.hex");
+pub(crate) const DONE: &str = include_str!("vectors/done.hex");
+pub(crate) const REFUSED: &str = include_str!("vectors/refused.hex");
+pub(crate) const BATCH: &str = include_str!("vectors/batch.hex");
+pub(crate) const BATCH_OF_LATER_VERSION: &str = include_str!("vectors/batch_of_later_version.hex");
+pub(crate) const ACK: &str = include_str!("vectors/ack.hex");
+pub(crate) const HEAL: &str = include_str!("vectors/heal.hex");
+pub(crate) const HEAL_ACK: &str = include_str!("vectors/heal_ack.hex");
+pub(crate) const SNAPSHOT_REQUEST: &str = include_str!("vectors/snapshot_request.hex");
+pub(crate) const SNAPSHOT_CHUNK: &str = include_str!("vectors/snapshot_chunk.hex");
+pub(crate) const LEAVE: &str = include_str!("vectors/leave.hex");
+pub(crate) const FORGET: &str = include_str!("vectors/forget.hex");
+pub(crate) const PING: &str = include_str!("vectors/ping.hex");
+
+/// One of each type, as this version writes them.
+pub(crate) const WRITTEN: [&str; 13] = [
+    HELLO,
+    ANSWER,
+    DONE,
+    REFUSED,
+    BATCH,
+    ACK,
+    HEAL,
+    HEAL_ACK,
+    SNAPSHOT_REQUEST,
+    SNAPSHOT_CHUNK,
+    LEAVE,
+    FORGET,
+    PING,
+];
+
+/// The bytes of a vector: hexadecimal, `#` begins a comment.
+pub(crate) fn bytes(vector: &str) -> Vec<u8> {
+    vector
+        .lines()
+        .flat_map(|line| line.split('#').next().unwrap_or("").split_whitespace())
+        .map(|byte| u8::from_str_radix(byte, 16).unwrap())
+        .collect()
+}
+
+/// What `write` appends.
+fn written(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut out = Vec::new();
+    write(&mut out);
+    out
+}
+
+/// The answer of the vector.
+pub(crate) fn answer() -> Answer {
+    let hello = Hello {
+        protocol_min: 1,
+        protocol_max: 2,
+        capabilities: 3,
+        cluster: "edge".to_owned(),
+        region: String::new(),
+        node: "edge-2".to_owned(),
+        life: 1_000,
+        synced: false,
+        members: Vec::new(),
+        members_version: 0,
+        limits: Vec::new(),
+        digest: [0xff; 16],
+        unix_ms: 0,
+        size: 3,
+    };
+    Answer { hello, cursor: Cursor { life: LIFE, next: 42 } }
+}
+
+/// The deltas of the vector of a batch.
+fn deltas() -> [Delta; 3] {
+    [
+        Delta { demand: 512, ..delta(0, HASH, 3) },
+        Delta { reserved: true, level: Some(-70), ..delta(258, 1, -1) },
+        Delta { demand: u32::MAX, shift: 40, level: Some(0), ..delta(65_534, u64::MAX, 1_000_000) },
+    ]
+}
+
+#[test]
+fn a_hello_has_the_bytes_of_its_vector() {
+    let vector = bytes(HELLO);
+    assert_eq!(written(|out| write_hello(out, &hello()).unwrap()), vector);
+    let PeerFrame::Hello(read) = frame(&vector) else { panic!("no hello") };
+    assert_eq!(read, hello());
+}
+
+#[test]
+fn an_answer_has_the_bytes_of_its_vector() {
+    let vector = bytes(ANSWER);
+    assert_eq!(written(|out| write_answer(out, &answer()).unwrap()), vector);
+    let PeerFrame::Answer(read) = frame(&vector) else { panic!("no answer") };
+    assert_eq!(read, answer());
+}
+
+#[test]
+fn the_end_of_a_handshake_has_the_bytes_of_its_vector() {
+    let vector = bytes(DONE);
+    let done = Done { cursor: Cursor { life: 1_000, next: 5_000_000_000 } };
+    assert_eq!(written(|out| write_done(out, done)), vector);
+    let PeerFrame::Done(read) = frame(&vector) else { panic!("no done") };
+    assert_eq!(read, done);
+}
+
+#[test]
+fn a_refusal_has_the_bytes_of_its_vector() {
+    let vector = bytes(REFUSED);
+    assert_eq!(written(|out| write_refused(out, Refusal::Secret, "another secret")), vector);
+    let PeerFrame::Refused(read) = frame(&vector) else { panic!("no refusal") };
+    assert_eq!((read.refusal, read.text.as_str()), (Refusal::Secret, "another secret"));
+}
+
+#[test]
+fn a_batch_has_the_bytes_of_its_vector() {
+    let vector = bytes(BATCH);
+    let batch = written(|out| {
+        let mut writer = BatchWriter::new(out, 41);
+        assert_eq!(writer.spends(&deltas()), 3);
+        writer.finish();
+    });
+    assert_eq!(batch, vector);
+    let PeerFrame::Batch(read) = frame(&vector) else { panic!("no batch") };
+    assert_eq!((read.seq, read.skipped, read.deltas().len()), (41, 0, 3));
+    assert_eq!(read.deltas().collect::<Vec<_>>(), deltas());
+}
+
+#[test]
+fn sections_of_a_later_version_are_skipped_and_counted() {
+    let vector = bytes(BATCH_OF_LATER_VERSION);
+    let PeerFrame::Batch(read) = frame(&vector) else { panic!("no batch") };
+    let BatchFrame { seq, skipped, .. } = read;
+    assert_eq!((seq, skipped), (44, 2));
+    let expected = [delta(1, 2, 2), Delta { reserved: true, ..delta(3, 4, 5) }];
+    assert_eq!(read.deltas().len(), 2);
+    assert_eq!(read.deltas().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn acknowledgements_have_the_bytes_of_their_vectors() {
+    assert_eq!(written(|out| write_ack(out, 42)), bytes(ACK));
+    assert!(matches!(frame(&bytes(ACK)), PeerFrame::Ack { next: 42 }));
+    assert_eq!(written(|out| write_heal_ack(out, 43)), bytes(HEAL_ACK));
+    assert!(matches!(frame(&bytes(HEAL_ACK)), PeerFrame::HealAck { seq: 43 }));
+}
+
+#[test]
+fn a_heal_has_the_bytes_of_its_vector() {
+    let vector = bytes(HEAL);
+    let sums = [sum(0, HASH, 300_000_000), sum(1, 2, -5)];
+    assert_eq!(written(|out| assert_eq!(write_heal(out, 43, 42, &sums), 2)), vector);
+    let PeerFrame::Heal(read) = frame(&vector) else { panic!("no heal") };
+    assert_eq!((read.seq, read.upto, read.last, read.sums().len()), (43, 42, true, 2));
+    assert_eq!(read.sums().collect::<Vec<_>>(), sums);
+}
+
+#[test]
+fn a_snapshot_request_has_the_bytes_of_its_vector() {
+    let vector = bytes(SNAPSHOT_REQUEST);
+    let positions = vec![position("edge-2", 1_000, 7), position("edge-3", 1 << 32, 0)];
+    let request = SnapshotRequest { positions };
+    assert_eq!(written(|out| write_snapshot_request(out, &request).unwrap()), vector);
+    let PeerFrame::SnapshotRequest(read) = frame(&vector) else { panic!("no request") };
+    assert_eq!(read, request);
+}
+
+#[test]
+fn a_chunk_of_a_snapshot_has_the_bytes_of_its_vector() {
+    let vector = bytes(SNAPSHOT_CHUNK);
+    let mut standings = [standing(0, HASH, 300_000_000, 0), standing(1, 3, -1, 150)];
+    standings[0].others = 512;
+    standings[1].shift = 3;
+    let chunk = written(|out| write_snapshot_chunk(out, &head(), &standings).unwrap());
+    assert_eq!(chunk, vector);
+    let PeerFrame::SnapshotChunk(read) = frame(&vector) else { panic!("no chunk") };
+    assert_eq!(read.head, head());
+    assert_eq!(read.standings().len(), 2);
+    assert_eq!(read.standings().collect::<Vec<_>>(), standings);
+}
+
+#[test]
+fn the_end_of_a_membership_has_the_bytes_of_its_vectors() {
+    assert_eq!(written(write_leave), bytes(LEAVE));
+    assert!(matches!(frame(&bytes(LEAVE)), PeerFrame::Leave));
+    assert_eq!(written(|out| write_forget(out, "edge-3").unwrap()), bytes(FORGET));
+    assert!(matches!(frame(&bytes(FORGET)), PeerFrame::Forget { name: "edge-3" }));
+}
+
+#[test]
+fn a_ping_has_the_bytes_of_its_vector() {
+    assert_eq!(written(write_ping), bytes(PING));
+    assert!(matches!(frame(&bytes(PING)), PeerFrame::Ping));
+}
+
+#[test]
+fn every_vector_says_its_length_and_is_written_again_as_it_was_read() {
+    for vector in WRITTEN {
+        let vector = bytes(vector);
+        assert_eq!(peer_frame_length(vector.first_chunk().unwrap()), Ok(vector.len()));
+        assert_eq!(rewritten(&frame(&vector)), vector);
+    }
+}
+
+#[test]
+fn a_frame_is_written_behind_what_the_buffer_holds() {
+    for vector in WRITTEN {
+        let vector = bytes(vector);
+        let mut out = rewritten(&frame(&vector));
+        let first = out.len();
+        out.extend(rewritten(&frame(&vector)));
+        assert_eq!(out[first..], vector);
+    }
+    let mut out = b"before".to_vec();
+    BatchWriter::new(&mut out, 41).finish();
+    write_ping(&mut out);
+    assert_eq!(out[..6], *b"before");
+    assert_eq!(peer_frame_length(out[6..14].try_into().unwrap()), Ok(16));
+    assert_eq!(out[22..], bytes(PING));
+}
+
+#[test]
+fn a_set_of_members_has_one_list_however_it_was_kept() {
+    let shuffled = names(&["edge-3", "edge-1", "edge-2", "edge-3"]);
+    let hello = Hello { members: shuffled, ..hello() };
+    assert_eq!(written(|out| write_hello(out, &hello).unwrap()), bytes(HELLO));
+}
+
+#[test]
+fn the_protocol_document_explains_every_byte_of_the_vectors_that_it_shows() {
+    let document = include_str!("../../../../docs/peer-protocol.md");
+    for vector in [HELLO, BATCH, HEAL] {
+        let rows = vector.lines().skip(1).collect::<Vec<_>>().join("\n");
+        assert!(document.contains(&rows), "docs/peer-protocol.md lacks:\n{rows}");
+    }
+}
+
+#[test]
+fn the_protocol_document_lists_every_type_with_its_bound_and_every_refusal() {
+    let document = include_str!("../../../../docs/peer-protocol.md");
+    for vector in WRITTEN {
+        let frame_type = bytes(vector)[0];
+        let is_taken = |kib: u32| {
+            let [a, b, c, d] = (kib << 10).to_le_bytes();
+            peer_frame_length(&[frame_type, 0, 0, 0, a, b, c, d]).is_ok()
+        };
+        let kib = [4 << 10, 256, 64, 1].into_iter().find(|kib| is_taken(*kib)).unwrap();
+        let bound = if kib == 4 << 10 { "4 MiB".to_owned() } else { format!("{kib} KiB") };
+        let row = |line: &&str| line.starts_with(&format!("| `{frame_type:02x}` |"));
+        let row = document.lines().find(row).unwrap();
+        assert!(row.ends_with(&format!("| {bound} |")), "{row}");
+    }
+    for refusal in Refusal::ALL {
+        let row = format!("| {} | `{}` |", refusal.to_u8(), refusal.as_str());
+        assert!(document.contains(&row), "{row}");
+    }
+}
