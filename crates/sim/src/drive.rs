@@ -24,7 +24,7 @@ impl World {
     /// Asks `node` the request at `place`.
     pub(crate) fn ask(&mut self, node: usize, place: usize) {
         let arrival = self.scenario.arrivals[place];
-        self.inspector.asked(self.now_ns, arrival.key);
+        self.inspector.asked(self.now_ns, arrival.key, arrival.cost);
         let local_ns = self.scenario.clocks[node].local(self.now_ns);
         let Some(process) = self.nodes[node].process.as_ref() else { return };
         let max_wait_ns = self.scenario.truth[self.scenario.keys[arrival.key]].max_wait_ns;

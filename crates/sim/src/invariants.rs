@@ -31,6 +31,8 @@ struct Key {
     admitted_ns: u64,
     /// When something was last asked for.
     asked_ns: u64,
+    /// Costs may be reserved, and given back.
+    is_reserved: bool,
     /// Time of trouble in all when the truth and every level were last full, in ns.
     troubled_ns: u64,
 }
@@ -59,7 +61,15 @@ impl Inspector {
         let key = |(limit, bucket): (&usize, Bucket)| {
             let allowed = &scenario.truth[*limit];
             let truth = ExactBucket::new(allowed.burst, allowed.rate);
-            Key { bucket, truth, lost: 0, admitted_ns: 0, asked_ns: 0, troubled_ns: 0 }
+            Key {
+                bucket,
+                truth,
+                lost: 0,
+                admitted_ns: 0,
+                asked_ns: 0,
+                is_reserved: false,
+                troubled_ns: 0,
+            }
         };
         let slowest = scenario.lines.delay_ns.iter().flatten().max().copied().unwrap_or(0);
         let resent = if scenario.lines.loss_ppm > 0 { 3 * (2 * slowest + 25 * MS) } else { 0 };
@@ -101,8 +111,10 @@ impl Inspector {
     }
 
     /// Something is asked for somewhere, of which peers hear whether it passes or not.
-    pub(crate) fn asked(&mut self, now_ns: u64, key: usize) {
-        self.keys[key].asked_ns = now_ns;
+    pub(crate) fn asked(&mut self, now_ns: u64, key: usize, cost: u64) {
+        let key = &mut self.keys[key];
+        key.asked_ns = now_ns;
+        key.is_reserved |= cost > 1;
     }
 
     /// Something was admitted somewhere.
@@ -203,7 +215,10 @@ impl World {
         let (way_ns, drift_ppm) = (inspector.way_ns, inspector.drift_ppm);
         let (trouble_ns, all_troubled_ns) = (inspector.trouble_ns, inspector.troubled_ns);
         let interval_ns = self.scenario.sync_interval_ns;
-        let Key { truth, lost, admitted_ns, asked_ns, troubled_ns, .. } = &mut inspector.keys[key];
+        let held_ns =
+            self.scenario.truth.iter().map(|allowed| allowed.max_wait_ns).max().unwrap_or(0);
+        let Key { truth, lost, admitted_ns, asked_ns, is_reserved, troubled_ns, .. } =
+            &mut inspector.keys[key];
         let level = truth.level_at(now_ns);
         if level == truth.full() {
             *lost = 0;
@@ -217,12 +232,11 @@ impl World {
             return;
         }
         let is_crowd = readings.len() > 2;
-        // Two clocks refill differently for as long as the bucket is not full; the echo of levels
-        // moves them by no more than its dead band.
+        // Two clocks refill differently for as long as the bucket is not full.
         let apart_ns = (now_ns - truth.full_at_ns()) / 1_000_000 * drift_ppm;
-        let band = truth.ticks(2 + truth.numbers().burst / 100);
         let slack = truth.ticks(1) + truth.refill(way_ns + apart_ns);
-        // An echo moves a level also for spends of a third node that only one of the two has heard of.
+        // An echo lowers a level also for spends of a third node that only one of the two has heard of.
+        let band = truth.ticks(2 + truth.numbers().burst / 100);
         let echo = if is_crowd { 2 * band + truth.full() / 50 } else { 0 };
         let untold: i64 = readings.iter().map(|(_, reading)| reading.untold).sum();
         let quiet_ns = now_ns - trouble_ns.max(*admitted_ns);
@@ -231,8 +245,10 @@ impl World {
         let mut found = Vec::new();
         for (node, reading) in readings {
             let unknown = i128::from(untold - reading.untold) * truth.ticks(1);
-            let most =
-                level + unknown + lost + slack + if is_quiet { echo } else { echo.max(band) };
+            // Units that were reserved and given back were out of a full bucket's way meanwhile: what
+            // the truth had no room for was not lost here.
+            let held_ns = if *is_reserved { held_ns + 2 * way_ns } else { 0 };
+            let most = level + unknown + lost + slack + truth.refill(held_ns);
             if reading.level > most {
                 found.push(format!(
                     "node {node}: key {key} is at {} ticks, {level} are left and {} may be unknown: \

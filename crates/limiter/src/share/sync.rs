@@ -21,9 +21,9 @@ enum Flush {
 
 /// Levels within this part of the capacity, and two units, count as equal.
 const ECHO_BAND: i128 = 100;
-/// Part of the difference beyond that by which a level is moved.
+/// Part of the difference beyond that by which a level is lowered.
 const ECHO_PART: i128 = 20;
-/// The most that one message moves a level, as a part of the capacity.
+/// The most by which one message lowers a level, as a part of the capacity.
 const ECHO_MAX: i128 = 200;
 /// A claim is published before it is acknowledged when it is at least 3 in 100 of all demand.
 const CLAIM_PERCENT: u64 = 3;
@@ -280,25 +280,18 @@ impl Limiter {
         motion.unpublished > 0 && (delta.reserved || is_claim)
     }
 
-    /// Moves the level a little towards `theirs`, where both are known to be of one moment.
+    /// Lowers the level a little towards `theirs`, where both are known to be of one moment: the peer
+    /// may know of a spend that was lost here, or its clock may be slower. A level is never raised: the
+    /// peer's would have to be believed although this node knows of more spends.
     fn echo(&self, account: &mut Account<'_>, theirs: i128) {
         let shared = *account.shared();
         let flying = account.motion().map_or(0, |m| m.unpublished.saturating_add(m.in_flight));
         let mine = account.level() + shared.signed_ticks(flying);
         let full = shared.ticks(shared.bucket.burst());
-        let band = shared.ticks(2) + full / ECHO_BAND;
-        let apart = theirs - mine;
-        let beyond = if apart > band {
-            apart - band
-        } else if apart < -band {
-            apart + band
-        } else {
-            return;
-        };
-        let most = full / ECHO_MAX;
-        let moved = (beyond / ECHO_PART).clamp(-most, most);
-        if moved != 0 {
-            account.lower(-moved);
+        let beyond = mine - theirs - shared.ticks(2) - full / ECHO_BAND;
+        let lowered = (beyond / ECHO_PART).min(full / ECHO_MAX);
+        if lowered > 0 {
+            account.lower(lowered);
             if let Some(fleet) = self.fleet() {
                 fleet.event(FleetEvent::Echo);
             }

@@ -63,7 +63,7 @@ fn a_node_that_comes_back_misses_nobodys_spends() {
     for seed in 0..6 {
         let mut scenario = Scenario::new(4, usual(), seed);
         let mut workload = Workload::new(seed);
-        workload.poisson(&Spread::one(0), Load::of(1_000.0), 0, 8 * SECOND);
+        workload.poisson(&Spread::one(0), Load::of(1_500.0), 0, 8 * SECOND);
         scenario.arrivals = workload.done();
         scenario.lines.delay_ns.iter_mut().flatten().for_each(|delay_ns| *delay_ns = 20 * MS);
         let dialed_ns = 1_945 * MS + seed * 10 * MS;

@@ -140,23 +140,29 @@ fn motion_is_forgotten_when_it_has_come_to_rest() {
 }
 
 #[test]
-fn an_echo_never_pays_a_debt_back() {
+fn an_echo_lowers_a_level_a_little_and_never_raises_one() {
     let group = Group::sharing(2, bucket(100, 100, HOUR));
     let debit = Request::check(b"", b"alice").with_op(Op::Debit).with_cost(170);
     group.nodes[0].decide(START, &debit).unwrap();
     group.exchange(START);
-    let wait = |at: usize| check(&group.nodes[at], START, "alice").retry_after;
-    let before = [wait(0), wait(1)];
-    // A peer whose level is a little higher than ours, but within what counts as equal.
-    let mut deltas = Vec::new();
-    group.nodes[0].decide(START, &Request::check(b"", b"alice").with_op(Op::Debit)).unwrap();
-    group.nodes[0].collect_due(START, Members::EMPTY, true, &mut deltas);
-    let level = deltas[0].level.unwrap();
-    assert!(level < 0, "{level}");
-    deltas[0].level = Some(level + 50 * 36 * i64::try_from(SECOND).unwrap());
-    group.nodes[1].receive(START, &deltas, true, &mut Vec::new());
     let one = 36 * SECOND;
-    let moved = before[1].to_ns() + one - wait(1).to_ns();
-    assert!(moved > 0 && moved <= one / 2, "half a unit at most: {moved}");
-    assert_eq!(group.nodes[1].share_counts().echoes, 1);
+    // What node 1 lacks after it hears of one more unit, from a peer whose level is `apart` units off.
+    let hear = |apart: i64| {
+        let before = check(&group.nodes[1], START, "alice").retry_after.to_ns();
+        let unit = Request::check(b"", b"alice").with_op(Op::Debit);
+        group.nodes[0].decide(START, &unit).unwrap();
+        let mut deltas = Vec::new();
+        group.nodes[0].collect_due(START, Members::EMPTY, true, &mut deltas);
+        let level = deltas[0].level.unwrap();
+        deltas[0].level = Some(level + apart * 36 * i64::try_from(SECOND).unwrap());
+        group.nodes[1].receive(START, &deltas, true, &mut Vec::new());
+        group.nodes[0].acknowledged(START, &deltas, &mut Vec::new());
+        check(&group.nodes[1], START, "alice").retry_after.to_ns() - before
+    };
+    assert_eq!(hear(50), one, "a debt is not paid back");
+    assert_eq!(hear(-3), one, "within what counts as equal");
+    // A twentieth of the seven units beyond the band of three.
+    assert_eq!(hear(-10), one + one * 7 / 20);
+    assert_eq!(hear(-60), one + one / 2, "half of one hundredth of the capacity at most");
+    assert_eq!(group.nodes[1].share_counts().echoes, 2);
 }
