@@ -94,7 +94,7 @@ impl<W> Cluster<W> {
     }
 
     /// Stops being a member: tells what is left to tell, at most a second long, says so to the peers,
-    /// and gives [`Output::Left`]. The caller asks the limiter nothing more.
+    /// and gives [`Output::Left`]. The caller has decided what it held, and asks the limiter nothing more.
     pub fn leave(&mut self, now_ns: u64) {
         if !self.node.has_left {
             self.node.run(now_ns);

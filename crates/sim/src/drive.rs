@@ -227,8 +227,13 @@ impl World {
     /// The node at `node` is told to stop.
     pub(crate) fn leave(&mut self, node: usize) {
         let local_ns = self.scenario.clocks[node].local(self.now_ns);
+        let Some(process) = self.nodes[node].process.as_mut() else { return };
+        process.accepting = false;
+        // What waits is decided before it leaves: nobody hears of what it would let through after.
+        for waiter in process.held.keys().copied().collect::<Vec<_>>() {
+            self.retry(node, waiter, true);
+        }
         if let Some(process) = self.nodes[node].process.as_mut() {
-            process.accepting = false;
             process.cluster.leave(local_ns);
         }
         self.settle(node);

@@ -267,7 +267,9 @@ impl World {
         // only its part of the refill back on what it and the others spend.
         let troubled_ns = all_troubled_ns - *troubled_ns;
         let told_ns = if troubled_ns > 0 { SECOND + troubled_ns } else { 2 * interval_ns };
-        let apart = slack + truth.refill(told_ns + way_ns) + lost + echo;
+        let reserved: i64 = readings.iter().map(|(_, reading)| reading.reserved).sum();
+        let reserved = i128::from(reserved) * truth.ticks(1);
+        let apart = slack + truth.refill(told_ns + way_ns) + lost + echo + reserved;
         if is_quiet && let Some(what) = unequal(readings, apart) {
             found.push(format!("key {key}: {what}"));
         }
