@@ -37,8 +37,6 @@ pub(super) struct Whole;
 pub(super) struct Usage {
     /// CPU time of the process, in nanoseconds.
     pub(super) cpu_ns: u64,
-    /// Deltas received.
-    pub(super) deltas: u64,
     /// Buckets that found no room to be in motion.
     pub(super) rows_full: u64,
     /// Spends received that found no room.

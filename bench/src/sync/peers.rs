@@ -50,7 +50,6 @@ fn usage(members: &[Member], runtime: &Runtime) -> Usage {
     let mut usage = Usage { cpu_ns: clock::process_cpu_ns(), ..Usage::default() };
     for member in members {
         let cluster = &runtime.block_on(member.status_now()).cluster;
-        usage.deltas += cluster.counts.deltas_received;
         usage.rows_full += cluster.shares.rows_full;
         usage.dropped += cluster.shares.dropped;
         usage.splits += cluster.counts.splits;

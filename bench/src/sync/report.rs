@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::marker::{Spent, Told};
-use super::sender::WARM_UP;
+use super::sender::{IDLE, WARM_UP};
 use crate::cli::SyncOptions;
 use crate::clock;
 use crate::driver::Times;
@@ -30,6 +30,18 @@ pub(crate) struct Exchange {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Cell {
     pub(super) peers: usize,
+    /// Under the load.
+    #[serde(flatten)]
+    pub(super) cost: Cost,
+    /// Before it, when there were only the links.
+    pub(super) idle: Cost,
+    pub(super) delivery: [Way; 3],
+    pub(super) faults: Faults,
+}
+
+/// What was told for some time, and what it took.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Cost {
     /// Units spent at the sender in a second.
     pub(super) spends_per_s: f64,
     /// Batches that the sender wrote in a second; each goes to every peer.
@@ -38,18 +50,22 @@ pub(super) struct Cell {
     pub(super) deltas_per_s: f64,
     /// Bytes of all frames that the sender sent in a second, by peer; without what QUIC adds.
     pub(super) bytes_per_s_and_peer: f64,
-    /// The same for each bucket.
-    pub(super) bytes_per_delta: f64,
-    /// CPU time of the sender's sync thread, of one CPU.
+    /// CPU time of the sender's sync thread, in hundredths of one CPU.
     pub(super) sender_cpu_percent: f64,
-    /// The same for each bucket told to each peer.
-    pub(super) sender_ns_per_delta_and_peer: f64,
-    /// CPU time of the process of the peers by peer, of one CPU.
+    /// CPU time of the process of the peers, by peer.
     pub(super) peer_cpu_percent: f64,
-    /// The same for each bucket heard of by each.
-    pub(super) peer_ns_per_delta: f64,
-    pub(super) delivery: [Way; 3],
-    pub(super) faults: Faults,
+}
+
+impl Cell {
+    /// CPU time, in nanoseconds, that the load adds at the sender for each bucket told to each peer,
+    /// and at a peer for each bucket that it hears of.
+    fn ns_per_delta(&self) -> [f64; 2] {
+        const NS_PER_PERCENT_AND_S: f64 = clock::NS_PER_S as f64 / 100.0;
+        let (loaded, idle) = (&self.cost, &self.idle);
+        let sender = (loaded.sender_cpu_percent - idle.sender_cpu_percent) / self.peers as f64;
+        let peer = loaded.peer_cpu_percent - idle.peer_cpu_percent;
+        [sender, peer].map(|percent| percent * NS_PER_PERCENT_AND_S / loaded.deltas_per_s)
+    }
 }
 
 /// What must not have happened, at any member, for the figures to be of what was meant.
@@ -162,24 +178,27 @@ impl Exchange {
             "batches/s",
             "deltas/s",
             "kB/s to each",
-            "bytes/delta",
             "sender CPU %",
+            "idle",
             "ns/delta to each",
             "peer CPU %",
+            "idle",
             "ns/delta",
         ];
         let mut table = Table::new(1, &headings);
         for cell in &self.cells {
+            let (cost, [sender_ns, peer_ns]) = (&cell.cost, cell.ns_per_delta());
             let figures = [
-                cell.spends_per_s,
-                cell.batches_per_s,
-                cell.deltas_per_s,
-                cell.bytes_per_s_and_peer / BYTES_PER_KB,
-                cell.bytes_per_delta,
-                cell.sender_cpu_percent,
-                cell.sender_ns_per_delta_and_peer,
-                cell.peer_cpu_percent,
-                cell.peer_ns_per_delta,
+                cost.spends_per_s,
+                cost.batches_per_s,
+                cost.deltas_per_s,
+                cost.bytes_per_s_and_peer / BYTES_PER_KB,
+                cost.sender_cpu_percent,
+                cell.idle.sender_cpu_percent,
+                sender_ns,
+                cost.peer_cpu_percent,
+                cell.idle.peer_cpu_percent,
+                peer_ns,
             ];
             let mut row = vec![cell.peers.to_string()];
             row.extend(figures.map(decimals));
@@ -210,8 +229,9 @@ impl fmt::Display for Exchange {
         writeln!(f, "members on {machine}")?;
         writeln!(
             f,
-            "{keys} keys, a unit of each spent at one member every {interval_ms} ms; after {} s the \
-             cost for {seconds} s, then the delivery for {seconds} s\n",
+            "{keys} keys, a unit of each spent at one member every {interval_ms} ms: idle for {} s, \
+             warm-up {} s, the cost for {seconds} s, the delivery for {seconds} s\n",
+            IDLE.as_secs(),
             WARM_UP.as_secs(),
         )?;
         writeln!(f, "{}", self.cost())?;
@@ -247,6 +267,23 @@ mod tests {
         let p50_ms = ways.each_ref().map(|way| way.p50_ms.round());
         assert_eq!(p50_ms.map(|ms| format!("{ms}")), ["1", "3", "53"]);
         assert!(ways.iter().all(|way| way.deliveries == 1));
+    }
+
+    #[test]
+    fn a_delta_costs_what_the_load_adds_to_the_links() {
+        let idle = Cost {
+            spends_per_s: 0.0,
+            batches_per_s: 0.0,
+            deltas_per_s: 0.0,
+            bytes_per_s_and_peer: 0.0,
+            sender_cpu_percent: 1.0,
+            peer_cpu_percent: 2.0,
+        };
+        let cost =
+            Cost { deltas_per_s: 50_000.0, sender_cpu_percent: 3.0, peer_cpu_percent: 2.5, ..idle };
+        let delivery = Delivery::new().ways();
+        let cell = Cell { peers: 4, cost, idle, delivery, faults: Faults::default() };
+        assert_eq!(cell.ns_per_delta().map(|ns| ns.round().to_string()), ["100", "100"]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 use super::control::{Ask, Control, Seen, Usage};
 use super::fleet::{Fleet, LOAD_ENDPOINT};
 use super::marker::{Marker, Told};
-use super::report::{Cell, Delivery, Faults};
+use super::report::{Cell, Cost, Delivery, Faults};
 use crate::clock;
 use crate::failure::Failure;
 use crate::keys::key_text;
@@ -24,6 +24,9 @@ use crate::procfs;
 const SYNC_THREAD: &str = "rlnode-sync";
 /// Load before anything is measured. Levels are exchanged from the third second on.
 pub(super) const WARM_UP: Duration = Duration::from_secs(3);
+/// How long the members are measured while nothing is spent, and left alone before that.
+pub(super) const IDLE: Duration = Duration::from_secs(3);
+const SETTLE: Duration = Duration::from_secs(1);
 /// How often the load is spent: what is due of it, evenly.
 const SPEND_EVERY: Duration = Duration::from_millis(1);
 /// Between two early markers: more than the budget of early flushes asks for.
@@ -40,7 +43,7 @@ pub(super) struct Sender<'a> {
     pub(super) runtime: Runtime,
 }
 
-/// What was used and counted at one moment.
+/// What was used and counted up to one moment, or between two.
 struct Sample {
     at_ns: u64,
     sync_cpu_ns: u64,
@@ -49,16 +52,36 @@ struct Sample {
     deltas: u64,
     bytes: u64,
     faults: Faults,
-    peers: Usage,
+    peers_cpu_ns: u64,
+}
+
+impl Sample {
+    /// What came since `before`.
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            at_ns: self.at_ns.saturating_sub(before.at_ns),
+            sync_cpu_ns: self.sync_cpu_ns.saturating_sub(before.sync_cpu_ns),
+            spends: self.spends - before.spends,
+            batches: self.batches - before.batches,
+            deltas: self.deltas - before.deltas,
+            bytes: self.bytes - before.bytes,
+            faults: self.faults,
+            peers_cpu_ns: self.peers_cpu_ns.saturating_sub(before.peers_cpu_ns),
+        }
+    }
 }
 
 impl Sender<'_> {
-    /// Spends a unit of each of `keys` keys in every interval, and measures for `duration` what that
-    /// costs, then as long how soon it is known.
+    /// Measures what the links alone cost; then spends a unit of each of `keys` keys in every interval,
+    /// and measures for `duration` what that costs, then as long how soon it is known.
     ///
     /// # Errors
     /// If a member or a process fails.
     pub(super) fn measure(&mut self, keys: u64, duration: Duration) -> Result<Cell, Failure> {
+        self.pause(SETTLE)?;
+        let before = self.sample()?;
+        self.pause(IDLE)?;
+        let idle = self.sample()?.since(&before);
         let stop = AtomicBool::new(false);
         let load = Load { member: self.member, process: self.process, keys, fleet: self.fleet };
         let (measured, denied) = thread::scope(|scope| {
@@ -69,21 +92,19 @@ impl Sender<'_> {
             (measured, denied)
         });
         let denied = denied?;
-        let (before, after, delivery) = measured?;
+        let (loaded, delivery) = measured?;
         let faults = Faults { denied, ..self.sample()?.faults };
-        Ok(self.cell(&before, &after, &delivery, faults))
+        let (idle, loaded) = (self.cost(&idle), self.cost(&loaded));
+        let peers = self.fleet.size() - 1;
+        Ok(Cell { peers, cost: loaded, idle, delivery: delivery.ways(), faults })
     }
 
-    fn measure_under_load(
-        &mut self,
-        duration: Duration,
-    ) -> Result<(Sample, Sample, Delivery), Failure> {
+    fn measure_under_load(&mut self, duration: Duration) -> Result<(Sample, Delivery), Failure> {
         self.pause(WARM_UP)?;
         let before = self.sample()?;
         self.pause(duration)?;
-        let after = self.sample()?;
-        let delivery = self.deliver(duration)?;
-        Ok((before, after, delivery))
+        let loaded = self.sample()?.since(&before);
+        Ok((loaded, self.deliver(duration)?))
     }
 
     fn pause(&self, time: Duration) -> Result<(), Failure> {
@@ -109,7 +130,7 @@ impl Sender<'_> {
                 dropped: shares.dropped + peers.dropped,
                 splits: counts.splits + peers.splits,
             },
-            peers,
+            peers_cpu_ns: peers.cpu_ns,
         })
     }
 
@@ -164,30 +185,18 @@ impl Sender<'_> {
         Ok(())
     }
 
-    fn cell(&self, before: &Sample, after: &Sample, delivery: &Delivery, faults: Faults) -> Cell {
+    fn cost(&self, sample: &Sample) -> Cost {
         let peers = (self.fleet.size() - 1) as f64;
-        let elapsed_ns = after.at_ns.saturating_sub(before.at_ns).max(1) as f64;
+        let elapsed_ns = sample.at_ns.max(1) as f64;
         let in_a_second = |count: u64| count as f64 * clock::NS_PER_S as f64 / elapsed_ns;
-        let batches = after.batches - before.batches;
-        let deltas = after.deltas - before.deltas;
-        let bytes = after.bytes - before.bytes;
-        let sender_ns = after.sync_cpu_ns.saturating_sub(before.sync_cpu_ns) as f64;
-        let peers_ns = after.peers.cpu_ns.saturating_sub(before.peers.cpu_ns) as f64;
-        let received = (after.peers.deltas - before.peers.deltas).max(1) as f64;
-        let told = deltas.max(1) as f64 * peers;
-        Cell {
-            peers: self.fleet.size() - 1,
-            spends_per_s: in_a_second(after.spends - before.spends),
-            batches_per_s: in_a_second(batches),
-            deltas_per_s: in_a_second(deltas),
-            bytes_per_s_and_peer: in_a_second(bytes) / peers,
-            bytes_per_delta: bytes as f64 / told,
-            sender_cpu_percent: 100.0 * sender_ns / elapsed_ns,
-            sender_ns_per_delta_and_peer: sender_ns / told,
-            peer_cpu_percent: 100.0 * peers_ns / elapsed_ns / peers,
-            peer_ns_per_delta: peers_ns / received,
-            delivery: delivery.ways(),
-            faults,
+        let percent = |cpu_ns: u64| 100.0 * cpu_ns as f64 / elapsed_ns;
+        Cost {
+            spends_per_s: in_a_second(sample.spends),
+            batches_per_s: in_a_second(sample.batches),
+            deltas_per_s: in_a_second(sample.deltas),
+            bytes_per_s_and_peer: in_a_second(sample.bytes) / peers,
+            sender_cpu_percent: percent(sample.sync_cpu_ns),
+            peer_cpu_percent: percent(sample.peers_cpu_ns) / peers,
         }
     }
 }
