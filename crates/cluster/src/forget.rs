@@ -50,7 +50,7 @@ impl Node {
         if name == self.config.node {
             return Err(ForgetError::Itself);
         }
-        let index = self.table.index_of(name).or_else(|| self.table.some_unmet());
+        let index = self.missing_by_name(name);
         let index = index.ok_or(ForgetError::Unknown)?;
         if self.table.link(index).is_some() {
             return Err(ForgetError::Linked);
@@ -65,12 +65,18 @@ impl Node {
         Ok(())
     }
 
+    /// The member `name`; or, where nobody of that name was ever met, some member that never was.
+    fn missing_by_name(&self, name: &str) -> Option<u8> {
+        let unmet = || (!self.table.was_member(name)).then(|| self.table.some_unmet()).flatten();
+        self.table.index_of(name).or_else(unmet)
+    }
+
     /// A peer's operator said that `name` is gone for good. Whoever is linked to it knows better.
     pub(crate) fn handle_forget(&mut self, now_ns: u64, name: &str) {
         if name == self.config.node {
             return;
         }
-        let index = self.table.index_of(name).or_else(|| self.table.some_unmet());
+        let index = self.missing_by_name(name);
         if let Some(index) = index.filter(|index| self.table.link(*index).is_none()) {
             self.forget(now_ns, Members::only(index), false);
         }

@@ -11,6 +11,9 @@ use crate::{Config, Identity};
 /// Sets the digest of a hello apart from every other use of the secret.
 const DIGEST_DOMAIN: &[u8] = b"rlnode peer 1";
 
+/// Bit of a hello's capabilities: see [`Greeting::began`].
+pub(crate) const BEGAN: u64 = 1;
+
 /// What a hello said, as far as it is still needed once the hello was judged.
 #[derive(Clone, Debug)]
 pub(crate) struct Greeting {
@@ -18,6 +21,8 @@ pub(crate) struct Greeting {
     pub(crate) region: String,
     pub(crate) life: u64,
     pub(crate) synced: bool,
+    /// It began with nothing while members were missing, and has met nobody since who knows more.
+    pub(crate) began: bool,
     /// Names of the members that it counts.
     pub(crate) members: Vec<String>,
     /// It expects members that it never met: whoever they are, it owes them what it spent.
@@ -34,9 +39,10 @@ impl Greeting {
             let skew = i128::from(hello.unix_ms) - i128::from(unix_ms);
             i64::try_from(skew).unwrap_or(if skew < 0 { i64::MIN } else { i64::MAX })
         });
+        let began = hello.capabilities & BEGAN != 0;
         let Hello { node, region, life, synced, members, size, .. } = hello;
         let expects_more = size as usize > members.len();
-        Self { node, region, life, synced, members, expects_more, slots, skew_ms }
+        Self { node, region, life, synced, began, members, expects_more, slots, skew_ms }
     }
 }
 
@@ -49,6 +55,11 @@ pub(crate) fn digest(config: &Config, node: &str, life: u64) -> [u8; 16] {
         hasher.write(part);
     }
     hasher.finish128().as_bytes()
+}
+
+/// Whether `name` is one that a file may give a node. Names are shown to people and in logs.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
 }
 
 /// Whether `hello` may come from a node of this cluster that is not this one, whatever connections
@@ -82,6 +93,10 @@ pub(crate) fn judge(
     {
         let text = format!("node `{}` has the certificate of `{name}`", hello.node);
         return Err((Refusal::Identity, text));
+    }
+    if !is_name(&hello.node) || !hello.members.iter().all(|name| is_name(name)) {
+        let text = "a name of other than letters, digits, `-`, `_` and `.`".to_owned();
+        return Err((Refusal::Malformed, text));
     }
     if hello.life == 0 {
         return Err((Refusal::Malformed, "a life of 0".to_owned()));

@@ -139,6 +139,7 @@ impl Node {
         self.counts.heals += 1;
         self.limiter.count(now_ns, &self.table.view());
         if self.table.is_whole() {
+            self.began_alone = false;
             settle_charges(&mut self.log, &mut self.received);
         }
         self.note(Note::Counted {

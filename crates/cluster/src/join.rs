@@ -59,8 +59,11 @@ pub(crate) struct Join {
     kept_bytes: usize,
     /// The node knew the counts before, and keeps what it owes.
     is_rejoin: bool,
-    /// What it owes the peer that it takes the snapshot from: the one thing that the peer's levels
-    /// lack and this node's contain.
+    /// Others were cut off with it, whose spends it knows and the rest may not.
+    has_company: bool,
+    /// What it, and those it was cut off with, spent: the peer's levels may lack it. What it spent itself
+    /// is known exactly. Of the others it keeps the whole charge: where one of them was quicker to tell
+    /// the peer, this node is charged too much, never too little.
     own: Option<HashMap<Bucket, i64>>,
 }
 
@@ -77,6 +80,7 @@ impl Join {
             kept: Vec::new(),
             kept_bytes: 0,
             is_rejoin: false,
+            has_company: false,
             own: None,
         }
     }
@@ -127,7 +131,11 @@ impl Node {
         let was_counted = peer.is_some_and(|peer| peer.counted_life == greeting.life);
         let was_forgotten = was_counted && !is_listed && !is_linked;
         let began_alone = self.began_alone && is_listed && !is_known;
-        if was_forgotten || began_alone {
+        // A later life of a member, which others told the counts: its earlier one may have spent what
+        // only they know.
+        let was_replaced =
+            !is_known && !greeting.began && peer.is_some_and(|peer| peer.counted_life != 0);
+        if was_forgotten || began_alone || was_replaced {
             self.note(Note::Rejoins { peer: greeting.node.clone() });
             self.join_again(now_ns);
         }
@@ -150,11 +158,13 @@ impl Node {
     /// Gives up what was gathered, and every link: peers tell a joiner nothing of what was before.
     pub(crate) fn join_anew(&mut self, now_ns: u64) {
         let is_rejoin = self.join.as_ref().is_some_and(|join| join.is_rejoin);
+        let had_company = self.join.as_ref().is_some_and(|join| join.has_company);
+        let has_company = had_company || !self.table.counted().is_empty();
         self.lose(now_ns, self.table.linked(), Cause::Rejoined);
         self.coverage = None;
         self.serving.clear();
         self.counts.joins += 1;
-        self.join = Some(Join { is_rejoin, ..Join::new(now_ns) });
+        self.join = Some(Join { is_rejoin, has_company, ..Join::new(now_ns) });
     }
 
     /// Begins with nothing, or asks for a snapshot, where it is time.
@@ -263,7 +273,12 @@ impl Node {
         let own = join.is_rejoin.then(|| {
             join.own.get_or_insert_with(|| {
                 let mut sums = Vec::new();
-                self.limiter.heal_sums(now_ns, index, self.next_seq, usize::MAX, &mut sums);
+                if join.has_company {
+                    self.limiter.charged(now_ns, &mut sums);
+                } else {
+                    let seq = self.next_seq;
+                    self.limiter.heal_sums(now_ns, index, seq, usize::MAX, &mut sums);
+                }
                 sums.into_iter().map(|sum| (sum.bucket, sum.ticks)).collect()
             })
         });
@@ -297,6 +312,7 @@ impl Node {
     /// The snapshot is complete.
     fn finish_join(&mut self, now_ns: u64, server: u8, head: &SnapshotHead) {
         let Some(join) = self.join.take() else { return };
+        self.began_alone = self.table.link(server).is_some_and(|link| link.greeting.began);
         let Join { coverage, kept, buckets, .. } = join;
         self.adopt_members(now_ns, head);
         for (index, peer) in &mut self.table.peers {

@@ -12,7 +12,7 @@ use wire::peer::{
 
 use crate::config::{DETECT_NS, MS, SECOND};
 use crate::detect;
-use crate::greeting::{Greeting, digest, judge};
+use crate::greeting::{BEGAN, Greeting, digest, judge};
 use crate::member::Link;
 use crate::node::Node;
 use crate::output::{Channel, Effect};
@@ -231,7 +231,7 @@ impl Node {
         Hello {
             protocol_min: PEER_VERSION_MIN,
             protocol_max: PEER_VERSION_MAX,
-            capabilities: 0,
+            capabilities: if self.began_alone { BEGAN } else { 0 },
             cluster: self.config.cluster.clone(),
             region: self.config.region.clone(),
             node: self.config.node.clone(),
@@ -287,7 +287,6 @@ impl Node {
             rtt_ns: None,
         });
         self.links.insert(id, index);
-        self.began_alone = false;
         if is_new {
             self.changed_ns = now_ns;
             self.limiter.grow(now_ns, &self.table.view());
@@ -333,6 +332,12 @@ impl Node {
     pub(crate) fn handle_refused(&mut self, now_ns: u64, link: LinkId, refused: Refused) {
         let Refused { refusal, text } = refused;
         self.counts.refused_by_peers.count(refusal);
+        if matches!(
+            refusal,
+            Refusal::Cluster | Refusal::Secret | Refusal::Identity | Refusal::DuplicateName
+        ) {
+            self.turned_away_ns = Some(now_ns);
+        }
         let linked = self.links.remove(&link);
         let peer = match (linked, self.attempts.remove(&link)) {
             (Some(index), _) => self.table.name(index),

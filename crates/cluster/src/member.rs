@@ -167,6 +167,11 @@ impl Table {
         self.those(|peer| peer.name.is_none())
     }
 
+    /// Whether `name` was a member and is none any more, as far as this node remembers.
+    pub(crate) fn was_member(&self, name: &str) -> bool {
+        self.gone.iter().any(|(gone, _)| gone == name)
+    }
+
     /// Some member that was expected and never met.
     pub(crate) fn some_unmet(&self) -> Option<u8> {
         self.unmet().iter().next()

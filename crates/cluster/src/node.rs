@@ -47,10 +47,12 @@ pub(crate) struct Node {
     pub(crate) join: Option<Join>,
     /// The node knows the counts since this time.
     pub(crate) synced_ns: u64,
-    /// The node began with nothing, and without any peer.
+    /// The node began with nothing while members were missing, and has met nobody since who knows more.
     pub(crate) began_alone: bool,
     /// What the last snapshot contains, while batches that it contains may still arrive.
     pub(crate) coverage: Option<Coverage>,
+    /// A peer refused this node for what it is, last at this time.
+    pub(crate) turned_away_ns: Option<u64>,
     pub(crate) serving: Vec<Serving>,
     /// Who is reached changed last at this time.
     pub(crate) changed_ns: u64,
@@ -85,6 +87,7 @@ impl Node {
             synced_ns: now_ns,
             began_alone: false,
             coverage: None,
+            turned_away_ns: None,
             serving: Vec::new(),
             changed_ns: now_ns,
             countable_ns: None,

@@ -20,7 +20,8 @@ impl Node {
         }
         peer.next = batch.seq.saturating_add(1);
         let slots = &link.greeting.slots;
-        let mut deltas: Vec<_> = batch.deltas().filter_map(|delta| slots.delta(delta)).collect();
+        let deltas = batch.deltas().filter_map(|delta| slots.delta(delta));
+        let mut deltas: Vec<_> = deltas.map(|delta| self.limiter.bounded(delta)).collect();
         self.counts.deltas_received += batch.deltas().len() as u64;
         self.counts.unknown_limits += (batch.deltas().len() - deltas.len()) as u64;
         let life = peer.life;

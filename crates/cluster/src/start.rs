@@ -7,7 +7,8 @@ use crate::node::Node;
 
 /// A node that met some starting peers waits so long for the others.
 const SOME_NS: u64 = SECOND;
-/// A node that met nobody waits so long for anybody.
+/// A node that met nobody waits so long for anybody, and for so long after it was turned away: whoever
+/// is refused by a cluster must not hold a part of its limits beside it.
 const NOBODY_NS: u64 = 3 * SECOND;
 
 impl Node {
@@ -19,7 +20,7 @@ impl Node {
         }
         let Some(join) = self.join.take() else { return };
         let linked = self.table.linked().len();
-        self.began_alone = linked == 0 && !join.is_rejoin();
+        self.began_alone = linked + 1 < self.config.expect && !join.is_rejoin();
         self.apply_kept(now_ns, join);
         self.note(Note::Formed { linked });
         self.become_synced(now_ns);
@@ -31,7 +32,7 @@ impl Node {
         let is_all = linked + 1 >= self.config.expect && !join.is_rejoin();
         match linked {
             _ if is_all => join.since_ns,
-            0 => join.since_ns + NOBODY_NS,
+            0 => join.since_ns.max(self.turned_away_ns.unwrap_or(0)) + NOBODY_NS,
             _ => join.since_ns + SOME_NS,
         }
     }

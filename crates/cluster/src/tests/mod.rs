@@ -4,6 +4,7 @@ mod bounds;
 mod exchange;
 mod handshake;
 mod joining;
+mod lives;
 mod membership;
 mod network;
 mod splitting;

@@ -5,7 +5,7 @@ use super::delta::Bucket;
 use super::ledger::Ledger;
 use super::members::Members;
 use super::motion::Motion;
-use super::stand::{Burden, SharedBucket, Stand};
+use super::stand::{Burden, SharedBucket, Stand, saturated};
 use crate::algorithm::TokenBucket;
 use crate::store::Shard;
 
@@ -213,23 +213,30 @@ impl<'a> Account<'a> {
         };
         let wanted = i128::from(charge.ticks) + ticks;
         let kept = wanted.clamp(-debt_max, debt_max);
-        charge.ticks = i64::try_from(kept).unwrap_or(i64::MAX);
+        charge.ticks = saturated(kept);
         charge.relief = charge.relief.min(charge.ticks.max(0));
         if wanted > kept { Charged::Clipped } else { Charged::Whole }
     }
 
-    /// Adds `ticks` to the charge, members missing or not; false if there is no room to.
-    pub(crate) fn add_charge(&mut self, ticks: i64) -> bool {
+    /// Adds `ticks` to the charge, members missing or not, within the deepest debt; false if there is no
+    /// room to.
+    pub(crate) fn add_charge(&mut self, ticks: i128) -> bool {
         let (bucket, now_ns) = (self.bucket, self.now_ns);
+        let debt_max = i128::from(self.shared.debt_max(self.members()));
         let charge = self.ledger().and_then(|ledger| ledger.charge_or_new(bucket, now_ns));
-        charge.map(|charge| charge.ticks = charge.ticks.saturating_add(ticks)).is_some()
+        charge
+            .map(|charge| {
+                let wanted = i128::from(charge.ticks) + ticks;
+                charge.ticks = saturated(wanted.clamp(-debt_max, debt_max));
+            })
+            .is_some()
     }
 
-    /// Makes the charge `ticks`.
-    pub(crate) fn set_charge(&mut self, ticks: i64) {
-        let was = self.charged();
+    /// Makes the charge `ticks`, within the deepest debt.
+    pub(crate) fn set_charge(&mut self, ticks: i128) {
+        let was = i128::from(self.charged());
         if ticks != was {
-            self.add_charge(ticks.saturating_sub(was));
+            self.add_charge(ticks - was);
         }
     }
 

@@ -30,7 +30,7 @@ impl Limiter {
         let mut hits: SmallVec<[Hit<'_>; 4]> =
             ticket.hits.iter().map(|hit| self.hit_again(hit)).collect();
         if ticket.is_reserved {
-            return self.settle(now_ns, question, ticket, &mut hits);
+            return self.settle(now_ns, question, ticket, &mut hits, false);
         }
         let mut held = None;
         let decision = self.decide_hits(now_ns, &question, &mut hits, &mut held);
@@ -40,7 +40,16 @@ impl Limiter {
     /// The caller of a held check has gone: nothing is spent for it.
     pub fn abandon(&self, now_ns: u64, ticket: Ticket) {
         if ticket.is_reserved {
-            drop(self.retry(now_ns, ticket, true));
+            let question = Question {
+                op: Op::Check,
+                details: false,
+                is_peek: false,
+                may_hold: false,
+                is_again: true,
+            };
+            let hits = ticket.hits.iter().map(|hit| self.hit_again(hit));
+            let mut hits: SmallVec<[Hit<'_>; 4]> = hits.collect();
+            drop(self.settle(now_ns, question, ticket, &mut hits, true));
         }
     }
 
@@ -166,17 +175,18 @@ impl Limiter {
     }
 
     /// Asks again for a check whose cost is reserved: kept when every peer knows of it and nobody
-    /// needed the units first, and given back otherwise.
+    /// needed the units first, and given back otherwise, and when its caller has gone.
     fn settle<'p>(
         &'p self,
         now_ns: u64,
         question: Question,
         ticket: Ticket,
         hits: &mut [Hit<'p>],
+        is_gone: bool,
     ) -> Answer<'p> {
         let hashes = hits.iter().filter_map(Hit::hash);
         let mut locked = self.store().lock(hashes, now_ns, self.plan());
-        let (mut is_kept, mut is_settled) = (true, false);
+        let (mut is_kept, mut is_settled) = (!is_gone, false);
         for hit in hits.iter_mut() {
             self.seat(&question, hit, &mut locked);
             if hit.hash() == Some(ticket.waits_for.hash) && hit.slot == ticket.waits_for.slot {
@@ -196,14 +206,19 @@ impl Limiter {
         for hit in hits.iter_mut() {
             if hit.hash() == Some(ticket.waits_for.hash) && hit.slot == ticket.waits_for.slot {
                 self.release(hit, !is_kept, &mut locked);
-                hit.denial = (!is_kept).then_some((Reason::Share, exchange));
+                if !is_kept {
+                    // Others may have left too little; or there is enough, and no time.
+                    self.test(Op::Check, hit, &locked);
+                    hit.denial = hit.denial.or(Some((Reason::Share, exchange)));
+                }
             } else if is_kept {
                 self.apply(Op::Check, hit, &mut locked);
             }
         }
         drop(locked);
-        for hit in hits.iter() {
-            self.tally(&question, hit, !is_kept);
+        if !is_gone {
+            self.count_share_denied(hits);
+            hits.iter().for_each(|hit| self.tally(&question, hit, !is_kept));
         }
         Answer::Decided(self.decision(&question, hits))
     }

@@ -2,6 +2,7 @@
 
 use super::delta::{Bucket, SnapshotPart, Standing};
 use super::ledger::Ledger;
+use super::stand::saturated;
 use crate::Limiter;
 
 impl Limiter {
@@ -40,7 +41,7 @@ impl Limiter {
                     // What is not published yet will come in a batch.
                     let unpublished = shared.signed_ticks(unpublished);
                     let charge = i128::from(account.charged()) - unpublished;
-                    let charge = i64::try_from(charge).unwrap_or(i64::MAX);
+                    let charge = saturated(charge);
                     if missing > 0 || charge != 0 || demand > 0 {
                         let shift = shared.scale.shift;
                         out.push(Standing { bucket, missing, charge, others: demand, shift });
@@ -69,8 +70,8 @@ impl Limiter {
                 let size = account.ledger_mut().map_or(1, |ledger| ledger.view.size());
                 let missing = u64::try_from(standing.missing).unwrap_or(0);
                 account.write_missing(missing.min(shared.debt_max(size)));
-                let unpublished = i64::try_from(account.unpublished_ticks()).unwrap_or(i64::MAX);
-                account.set_charge(standing.charge.saturating_add(unpublished));
+                let unpublished = account.unpublished_ticks();
+                account.set_charge(i128::from(standing.charge) + unpublished);
                 let others = shared.scale.convert(standing.others, standing.shift);
                 if others > 0
                     && let Some(motion) = account.motion_or_new()

@@ -10,6 +10,7 @@ use super::delta::{Bucket, Loss, Sum};
 use super::fleet::FleetEvent;
 use super::ledger::Ledger;
 use super::members::Members;
+use super::stand::saturated;
 use super::view::View;
 use crate::Limiter;
 use crate::store::{LockedAll, Shard};
@@ -33,10 +34,13 @@ impl Limiter {
         for tail in loss.tail {
             let peers = lost.entry(tail.bucket).or_default();
             *peers = peers.union(tail.peers);
-            self.with_account(&mut all, tail.bucket, |account| {
+            let is_noted = self.with_account(&mut all, tail.bucket, |account| {
                 let ticks = account.shared().signed_ticks(tail.units);
-                account.owe(tail.peers, tail.seq, i64::try_from(ticks).unwrap_or(i64::MAX))
+                account.owe(tail.peers, tail.seq, saturated(ticks))
             });
+            if is_noted == Some(false) {
+                self.fleet().into_iter().for_each(|fleet| fleet.event(FleetEvent::RowsFull));
+            }
         }
         let mut folds = sums_of(loss.fold);
         if was_whole {
@@ -131,6 +135,22 @@ impl Limiter {
         }
     }
 
+    /// Appends what is charged and published, bucket by bucket: what a node that takes the levels of
+    /// another keeps, since the other may not know it.
+    pub fn charged(&self, now_ns: u64, out: &mut Vec<Sum>) {
+        for index in 0..self.store().shards() {
+            self.store().with_shard(index, now_ns, self.plan(), |shard, now_ns| {
+                for bucket in shard.ledger().map_or_else(Vec::new, Ledger::charged) {
+                    let Some(mut account) = self.account(shard, bucket, now_ns) else { continue };
+                    let ticks = i128::from(account.charged()) - account.unpublished_ticks();
+                    if ticks != 0 {
+                        out.push(Sum { bucket, ticks: saturated(ticks) });
+                    }
+                }
+            });
+        }
+    }
+
     /// Takes over what a peer owed.
     pub fn charge_sums(&self, now_ns: u64, sums: &[Sum]) {
         let Some(fleet) = self.fleet() else { return };
@@ -163,7 +183,7 @@ impl Limiter {
                 };
                 let known = i128::from(charge.ticks) - i128::from(charge.relief) - ticks;
                 let relief = known.max(0) * (old_n - n) / old_n;
-                charge.relief = charge.relief.saturating_add(i64::try_from(relief).unwrap_or(0));
+                charge.relief = charge.relief.saturating_add(saturated(relief));
             });
         }
     }
@@ -231,8 +251,7 @@ fn fold(account: &mut Account<'_>, units: i128, n: i128, size: i128, peers: Memb
     let moved = units * i128::from(shared.bucket.per_unit());
     let over = (account.common_level() + moved - full).max(0);
     let added = if moved > 0 { moved - n * over / size } else { moved };
-    let ticks = i64::try_from(added).unwrap_or(i64::MAX);
-    if !account.add_charge(ticks) {
+    if !account.add_charge(added) {
         return;
     }
     account.lower(over - moved);

@@ -72,6 +72,11 @@ impl SharedBucket {
 /// So that a debt lies less than 2^63 ticks ahead, where wrapping differences are unambiguous.
 const DEBT_TICKS_MAX: u64 = (1 << 63) - 1;
 
+/// `ticks`, or the nearest number of 64 bits.
+pub(crate) fn saturated(ticks: i128) -> i64 {
+    i64::try_from(ticks).unwrap_or(if ticks < 0 { i64::MIN } else { i64::MAX })
+}
+
 /// What is charged to a bucket and not in its common level.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Burden {
@@ -129,8 +134,9 @@ impl Stand {
     ) -> Self {
         let (n, size) = (view.reach(), view.size());
         let unit = i128::from(shared.bucket.per_unit());
-        let available = shared.part(level, view, hash) - burden.ticks;
         let cap = shared.part(shared.ticks(shared.bucket.burst()), view, hash);
+        // What was given back of spends that the others know is not theirs to fill the part beyond full.
+        let available = (shared.part(level, view, hash) - burden.ticks).min(cap);
         let flying = motion.map_or(0, |motion| shared.signed_ticks(motion.flying()));
         let (own, others) = motion.map_or((0, 0), |motion| (motion.own, motion.others));
         // The level as peers can know it.

@@ -5,7 +5,8 @@ use super::account::{Account, Charged};
 use super::delta::{Bucket, Delta, ShareCounts};
 use super::demand::ONE;
 use super::fleet::FleetEvent;
-use super::members::Members;
+use super::members::{MEMBERS_MAX, Members};
+use super::stand::saturated;
 use crate::{Freshness, Limiter};
 
 /// Which flush carries a bucket.
@@ -78,6 +79,16 @@ impl Limiter {
     /// one who exchanges.
     pub fn flush_wanted(&self) -> bool {
         self.fleet().is_some_and(super::Fleet::take_flush_wanted)
+    }
+
+    /// `delta` of a peer, cut to what one node can have let through since it last told: more is a fault
+    /// or malice.
+    pub fn bounded(&self, delta: Delta) -> Delta {
+        let rule = self.plan().rules().get(usize::from(delta.bucket.slot));
+        let Some(shared) = rule.and_then(|rule| rule.shared()) else { return delta };
+        let most = shared.debt_max(MEMBERS_MAX) / shared.bucket.per_unit();
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        Delta { spent: delta.spent.clamp(-most, most), ..delta }
     }
 
     /// Takes over what a peer has let through. Appends to `publish` the buckets whose own spends must
@@ -238,7 +249,7 @@ impl Limiter {
         if reserved && motion.settles_after.is_none() {
             motion.settles_after = Some(motion.opens);
         }
-        let ticks = i64::try_from(shared.signed_ticks(spent)).unwrap_or(i64::MAX);
+        let ticks = saturated(shared.signed_ticks(spent));
         if !unlinked.is_empty() && ticks != 0 {
             let is_noted = account.owe(unlinked, super::charge::UNSENT, ticks);
             if let Some(fleet) = self.fleet().filter(|_| !is_noted) {

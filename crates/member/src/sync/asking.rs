@@ -65,13 +65,14 @@ impl Shared {
         }
     }
 
-    /// How often something came that may have acknowledged a bucket. A hold that was made before the
-    /// last of them may have missed it.
+    /// How often something happened that may have acknowledged a bucket. A check that was tried before
+    /// the last of them may have missed it.
     pub(crate) fn progress(&self) -> u64 {
         self.progress.load(Ordering::SeqCst)
     }
 
-    /// Something comes that may acknowledge buckets. Said before it is looked at.
+    /// Something happens that may acknowledge buckets. Holds are looked at before or after it as a
+    /// whole, so that it may be said at either end.
     pub(crate) fn advance(&self) {
         self.progress.fetch_add(1, Ordering::SeqCst);
     }

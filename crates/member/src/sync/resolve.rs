@@ -110,6 +110,17 @@ mod tests {
         assert_eq!(resolved.members("0.0.0.0:7403".parse().unwrap()), 3);
     }
 
+    #[tokio::test]
+    async fn what_cannot_be_looked_up_is_named_and_counts_as_a_host() {
+        let names = ["127.0.0.1:7401", "localhost:7402", "nobody.invalid:7403", "no port"];
+        let resolved = resolve(names.map(str::to_owned).to_vec()).await;
+        assert!(resolved.addresses.contains(&"127.0.0.1:7401".parse().unwrap()));
+        assert!(resolved.addresses.iter().any(|address| address.port() == 7402));
+        let failed: Vec<_> = resolved.failed.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(failed, ["no port", "nobody.invalid:7403"]);
+        assert_eq!(resolved.hosts, 4);
+    }
+
     #[test]
     fn an_address_of_another_machine_is_not_own() {
         let listen = "0.0.0.0:7401".parse().unwrap();

@@ -210,8 +210,12 @@ impl SyncLoop {
             Woken::Event(Some(event)) => self.handle_event(event),
             Woken::Resolved(resolved) => self.handle_resolved(resolved),
             Woken::Time => {}
-            // Every handle of this member is dropped, or the endpoint is gone.
-            Woken::Hold(None) | Woken::Order(None) | Woken::Event(None) => return false,
+            // Every handle of this member is dropped.
+            Woken::Hold(None) | Woken::Order(None) => return false,
+            Woken::Event(None) => {
+                tracing::error!("the peer port is gone: this node goes on alone, on its part");
+                return false;
+            }
         }
         true
     }
@@ -292,6 +296,8 @@ impl SyncLoop {
 
     fn handle_note(&mut self, now_ns: u64, note: &Note) {
         self.journal.write(now_ns, note);
+        // Whoever is lost or counted changes what a hold waits for, with no frame to say so.
+        self.shared.advance();
         match note {
             Note::Linked { peer } => {
                 self.linked.insert(peer.clone());

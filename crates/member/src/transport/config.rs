@@ -25,9 +25,9 @@ pub(super) const BIDI_STREAMS_MAX: u32 = 1;
 const CONNECTION_WINDOW: u32 = STREAM_WINDOW * (UNI_STREAMS_MAX + BIDI_STREAMS_MAX + 1);
 
 /// Longest that a peer may wait before it acknowledges a packet. Nothing waits for that while packets
-/// arrive; but when the last packets of a batch are lost, most likely because the kernel's buffer of
-/// a busy receiver was full, they are sent again after about one round trip and this delay. With the
-/// default of 25 ms such a batch takes 30 ms in place of 3.
+/// arrive; but when the last packets of a batch are lost, as they are when the kernel's buffer of a
+/// busy receiver is full, they are sent again only after about one round trip and this delay. With
+/// the default of 25 ms such a batch took 29 ms, with this 7 (`examples/peers/RESULTS.md`).
 const ACK_DELAY_MAX: Duration = Duration::from_millis(2);
 
 /// Round trip that is assumed before one was measured. It sets when a lost first packet is sent

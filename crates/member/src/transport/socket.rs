@@ -14,8 +14,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::counts::Counts;
 
 /// Kernel buffer in each direction: a batch of 256 KiB from each of sixteen peers at one moment. The
-/// default of 208 KiB loses a part of such bursts. The kernel may grant less (`net.core.rmem_max`);
-/// what does not fit is lost and sent again.
+/// default of 208 KiB loses the tails of such bursts (`examples/peers/RESULTS.md`). The kernel may
+/// grant less (`net.core.rmem_max`); what does not fit is lost and sent again.
 const BUFFER_LEN: usize = 4 << 20;
 
 /// Shortest datagram that can be a packet of QUIC: flags, number, and what is sampled to unprotect

@@ -211,8 +211,8 @@ pub(crate) async fn acquire(member: &Member, key: &str, calls: usize) -> usize {
     passed
 }
 
-/// Spends `units` on whichever of `members` lets it: the last units of a level belong to a member
-/// each, and a machine that is busy may keep one waiting.
+/// Spends `units` on one of `members` after the other: the last units of a level belong to a member
+/// each. Members that spend at one moment may pass a unit too many; here each knows of all before.
 #[track_caller]
 pub(crate) fn spend(members: &[Member], key: &str, units: usize) -> impl Future<Output = ()> {
     let place = std::panic::Location::caller();
@@ -220,10 +220,16 @@ pub(crate) fn spend(members: &[Member], key: &str, units: usize) -> impl Future<
         let begun_ns = now_ns();
         let mut passed = 0;
         for member in members.iter().cycle() {
+            while passed < units && acquire(member, key, 1).await == 1 {
+                passed += 1;
+            }
             if passed == units {
                 break;
             }
-            passed += acquire(member, key, 1).await;
+            until("all agree", || {
+                members.iter().all(|other| left(other, key) == left(member, key))
+            })
+            .await;
             let taken = Duration::from_nanos(now_ns() - begun_ns);
             assert!(taken < PATIENCE, "{place}: only {passed} passed within {PATIENCE:?}");
         }
@@ -233,6 +239,9 @@ pub(crate) fn spend(members: &[Member], key: &str, units: usize) -> impl Future<
 /// Spends `units`, and fails if one more can be spent.
 pub(crate) async fn spend_all(members: &[Member], key: &str, units: usize) {
     spend(members, key, units).await;
+    for member in members {
+        until("all is spent", || left(member, key) == 0).await;
+    }
     for member in members {
         assert_eq!(acquire(member, key, 5).await, 0, "more than {units} passed");
     }

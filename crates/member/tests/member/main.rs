@@ -6,5 +6,4 @@ mod fleet;
 mod holding;
 mod joining;
 mod refusing;
-mod tmp_roll;
 mod waiting;

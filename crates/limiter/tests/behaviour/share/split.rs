@@ -1,6 +1,6 @@
 //! Members that go missing and come back.
 
-use limiter::{Bucket, Loss, Members, Sum};
+use limiter::{Bucket, Loss, Members, Op, Request, Sum};
 use proptest::prelude::*;
 
 use super::{Group, view};
@@ -117,6 +117,33 @@ fn what_a_lost_peer_may_have_received_is_owed_until_it_says_so() {
     assert_eq!(owed(3), 10, "it has only what came before");
     assert_eq!(owed(9), 10, "tagged with the sum that carries it");
     assert_eq!(owed(10), 0, "it has the sum");
+}
+
+#[test]
+fn refunds_in_a_cut_fill_no_part_beyond_its_own() {
+    let group = Group::sharing(4, bucket(100, 100, HOUR));
+    let request = Request::check(b"", b"alice").with_cost(80);
+    group.nodes[0].decide(START, &request.clone().with_op(Op::Debit)).unwrap();
+    group.exchange(START);
+    let sides = [Members::EMPTY.with(0).with(1), Members::EMPTY.with(2).with(3)];
+    cut(&group, START, sides[0]);
+    for node in &group.nodes {
+        node.decide(START, &request.clone().with_op(Op::Refund)).unwrap();
+        exchange_within(&group, START, &sides);
+    }
+    let left = group.left(START, "alice");
+    assert!(left[0] + left[2] <= 100, "{left:?}");
+}
+
+#[test]
+fn a_delta_beyond_what_a_node_can_have_spent_is_cut() {
+    let group = Group::sharing(2, bucket(100, 100, HOUR));
+    group.passes(0, START, "alice", 1);
+    let delta = group.due(0, START)[0];
+    for spent in [i64::MAX, i64::MIN] {
+        let bounded = group.nodes[1].bounded(limiter::Delta { spent, ..delta });
+        assert_eq!(bounded.spent.unsigned_abs(), 200);
+    }
 }
 
 #[test]

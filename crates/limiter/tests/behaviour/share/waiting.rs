@@ -97,7 +97,6 @@ fn two_reservations_of_more_than_there_is_do_not_both_pass() {
     let allowed = tickets
         .into_iter()
         .enumerate()
-        .filter(|_| true)
         .map(|(at, ticket)| decided(group.nodes[at].retry(START, ticket, true)))
         .filter(|decision| decision.verdict.allowed)
         .count();
@@ -105,4 +104,30 @@ fn two_reservations_of_more_than_there_is_do_not_both_pass() {
     group.exchange(START);
     group.exchange(START);
     assert_eq!(group.left(START, "alice"), vec![100 - 80 * allowed as u64; 2]);
+}
+
+#[test]
+fn a_reservation_that_every_peer_knows_is_given_back_too_when_its_caller_has_gone() {
+    let group = Group::sharing(3, bucket(100, 100, HOUR));
+    let large = alice().with_cost(80);
+    let ticket = held(group.nodes[0].check(START, &large, true).unwrap());
+    group.exchange(START);
+    group.nodes[0].abandon(START, ticket);
+    group.exchange(START);
+    group.exchange(START);
+    assert_eq!(group.left(START, "alice"), [100, 100, 100]);
+    let counts = group.nodes[0].counts().rules[0];
+    assert_eq!((counts.units, counts.allowed, counts.denied), (0, 0, 0));
+}
+
+#[test]
+fn a_reservation_that_others_were_quicker_than_says_how_long_to_wait() {
+    let group = Group::sharing(2, bucket(100, 100, HOUR));
+    let large = alice().with_cost(80);
+    let ticket = held(group.nodes[0].check(START, &large, true).unwrap());
+    let debit = alice().with_op(limiter::Op::Debit).with_cost(60);
+    group.nodes[1].decide(START, &debit).unwrap();
+    group.exchange(START);
+    let verdict = decided(group.nodes[0].retry(START, ticket, true)).verdict;
+    assert_eq!((verdict.reason, verdict.retry_after.to_secs()), (Reason::Limit, Some(40 * 36)));
 }
