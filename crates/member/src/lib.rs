@@ -4,6 +4,8 @@
 //! mutual TLS, names that are resolved, timers. What is decided is decided elsewhere, in `limiter` and
 //! `cluster`; what is here opens, waits and sends.
 //!
+//! Whoever embeds it sweeps the tables now and then: see [`limiter::Limiter::sweep`].
+//!
 //! | file | what happens there |
 //! |---|---|
 //! | `member.rs`, `settle.rs` | the public face, and checks that wait for an acknowledgement |

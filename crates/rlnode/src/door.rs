@@ -97,6 +97,9 @@ pub enum Fault {
     Starting,
     /// A held check whose caller went away before it was decided.
     Gone,
+    /// A check that was denied for its node's share and not held, because as many frames of the
+    /// socket waited as may.
+    HoldLimit,
     /// The operating system failed a receive; the door goes on.
     Receive,
     /// The operating system failed a send, or the answer found no room; the answer is lost.
@@ -111,7 +114,7 @@ pub enum Fault {
 
 impl Fault {
     /// Every fault; the index of a fault is its number.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Malformed,
         Self::Version,
         Self::UnknownFlags,
@@ -122,6 +125,7 @@ impl Fault {
         Self::BadCheck,
         Self::Starting,
         Self::Gone,
+        Self::HoldLimit,
         Self::Receive,
         Self::Send,
         Self::Accept,
@@ -142,6 +146,7 @@ impl Fault {
             Self::BadCheck => "bad_check",
             Self::Starting => "starting",
             Self::Gone => "gone",
+            Self::HoldLimit => "hold_limit",
             Self::Receive => "receive",
             Self::Send => "send",
             Self::Accept => "accept",

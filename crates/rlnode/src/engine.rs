@@ -26,8 +26,9 @@ pub struct MemberStatus {
     pub refusals: Refusals,
     /// How long a member may be missing before it is forgotten, in nanoseconds.
     pub forget_after_ns: u64,
-    /// Checks that were not held because too many were.
-    pub holds_refused: u64,
+    /// Checks that were not held because too many were on their way to be. Those that found no room
+    /// where they are held stand in the counts of `cluster`.
+    pub holds_refused_early: u64,
     /// When the certificate of this node ends, in seconds of Unix time.
     pub certificate_ends_s: i64,
     /// Entries of `peers` that cannot be looked up, each with the reason.
@@ -46,10 +47,15 @@ impl MemberStatus {
             cluster: status.cluster.clone(),
             refusals: Refusals::new(&status.cluster.counts, early),
             forget_after_ns,
-            holds_refused: status.holds_refused,
+            holds_refused_early: status.holds_refused,
             certificate_ends_s: status.certificate_expiry.unix_s,
             unresolved: status.unresolved.clone(),
         }
+    }
+
+    /// Checks that were not held because too many were, wherever they were refused.
+    pub fn holds_refused(&self) -> u64 {
+        self.holds_refused_early.saturating_add(self.cluster.counts.holds_refused)
     }
 }
 

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use limiter::{Decision, Op};
+use limiter::{Decision, Op, Reason};
 use wire::{
     Check, ERROR_BYTES, ErrorCode, FRAME_BYTES_MAX, FrameError, PausedReply, ReplyWriter,
     RequestFrame, Status,
@@ -137,7 +137,18 @@ impl Node {
             return Err(Status::Forbidden);
         }
         let max_wait = check.max_wait_us.map(|us| Duration::from_micros(us.into()));
-        self.ask(now_ns, &request, caller.door, max_wait).map_err(Status::from)
+        if caller.may_hold || max_wait == Some(Duration::ZERO) {
+            return self.ask(now_ns, &request, caller.door, max_wait).map_err(Status::from);
+        }
+        let asked = self.ask(now_ns, &request, caller.door, Some(Duration::ZERO))?;
+        let is_check = request.op == Op::Check && !request.is_peek();
+        if let Asked::Decided(decision) = &asked
+            && is_check
+            && decision.verdict.reason == Reason::Share
+        {
+            self.counters().count_fault(caller.door, Fault::HoldLimit);
+        }
+        Ok(asked)
     }
 
     /// Appends an error frame, unless a datagram would get back more than it brought.
@@ -190,8 +201,9 @@ mod tests {
     use crate::door::Outcome;
     use crate::scripted::{NOW_NS, Scripted};
 
-    const LOCAL: Caller = Caller { door: Door::Udp, is_forgeable: false };
-    const EXPOSED: Caller = Caller { door: Door::Udp, is_forgeable: true };
+    const LOCAL: Caller = Caller::known(Door::Udp);
+    const EXPOSED: Caller = Caller { is_forgeable: true, ..LOCAL };
+    const CROWDED: Caller = Caller { may_hold: false, ..LOCAL };
 
     fn frame_of(requests: &[Request<'_>], is_padded: bool) -> Vec<u8> {
         let mut frame = Vec::new();
@@ -399,6 +411,28 @@ mod tests {
         let reply = tokio::time::timeout(2 * crate::node::DEFAULT_MAX_WAIT, late).await;
         let outcomes = outcomes(&reply.expect("one wait, not 95 of them"));
         assert_eq!(outcomes.iter().filter(|it| matches!(it, Ok((true, _)))).count(), 5);
+    }
+
+    #[test]
+    fn a_check_that_may_not_be_held_is_denied_for_its_share_and_counted() {
+        let (node, _peer) = Scripted::node(10);
+        let peek = Request::check(b"GET /", b"alice").with_op(Op::Peek);
+        let mut checks = vec![check(); 7];
+        checks.push(peek);
+        let mut out = Vec::new();
+        let late = node.answer_frame(NOW_NS, &frame_of(&checks, false), &mut out, CROWDED);
+        assert!(late.expect("a sound frame").is_none());
+        let denied = outcomes(&out).iter().filter(|it| matches!(it, Ok((false, _)))).count();
+        assert_eq!(denied, 3, "two checks, and the peek");
+        assert_eq!(node.counters().checks(Door::Udp, Outcome::Denied), 2);
+        assert_eq!(node.counters().faults(Door::Udp, Fault::HoldLimit), 2);
+        // One that would not wait anyway has lost nothing.
+        let mut hasty = Vec::new();
+        let mut writer = RequestWriter::new(&mut hasty, 42);
+        writer.check(&check(), Some(0)).expect("room");
+        writer.finish();
+        assert!(matches!(outcomes(&answer(&node, &hasty, CROWDED))[..], [Ok((false, _))]));
+        assert_eq!(node.counters().faults(Door::Udp, Fault::HoldLimit), 2);
     }
 
     #[test]

@@ -55,12 +55,15 @@ pub struct Caller {
     /// Anybody on a network could have sent it under anybody's address, so that an answer must not
     /// be longer than its question, and nothing may be given back.
     pub is_forgeable: bool,
+    /// A check of its may be held. Otherwise it is decided at once whatever it says: as many answers
+    /// as may come later do already.
+    pub may_hold: bool,
 }
 
 impl Caller {
     /// A caller on this host, or one that a connection has proved to be where it says.
-    pub fn known(door: Door) -> Self {
-        Self { door, is_forgeable: false }
+    pub const fn known(door: Door) -> Self {
+        Self { door, is_forgeable: false, may_hold: true }
     }
 }
 

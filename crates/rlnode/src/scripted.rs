@@ -161,7 +161,7 @@ pub(crate) fn sample() -> MemberStatus {
         log_batches: 0,
         log_bytes: 0,
         handshakes: 0,
-        counts: cluster::Counts { splits: 1, ..cluster::Counts::default() },
+        counts: cluster::Counts { splits: 1, holds_refused: 3, ..cluster::Counts::default() },
         shares: ShareCounts::default(),
     };
     let refusals = Refusals::new(&cluster.counts, Early { authority: 3, ..Early::default() });
@@ -169,7 +169,7 @@ pub(crate) fn sample() -> MemberStatus {
         cluster,
         refusals,
         forget_after_ns: 60_000_000_000,
-        holds_refused: 4,
+        holds_refused_early: 4,
         certificate_ends_s: 1_800_000_000,
         unresolved: vec![("edge-9:7401".into(), "no such name".into())],
     }

@@ -26,7 +26,7 @@ const BURST: usize = 64;
 /// One byte more than the longest frame, so that a longer message shows.
 const MESSAGE_BYTES_MAX: usize = wire::FRAME_BYTES_MAX + 1;
 
-const CALLER: Caller = Caller { door: Door::Seqpacket, is_forgeable: false };
+const CALLER: Caller = Caller::known(Door::Seqpacket);
 
 /// Answers the messages of every connection until the shutdown closes and what was received is
 /// answered. The listener's socket is of the type seqpacket.

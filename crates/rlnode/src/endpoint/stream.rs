@@ -22,7 +22,7 @@ const READ_BYTES: usize = 16 * 1024;
 /// With one more answer on top this bounds what a client that does not read can make the node hold.
 const WRITE_BYTES: usize = 64 * 1024;
 
-const CALLER: Caller = Caller { door: Door::Stream, is_forgeable: false };
+const CALLER: Caller = Caller::known(Door::Stream);
 
 /// Answers the frames of every connection until the shutdown closes and what was received is
 /// answered.

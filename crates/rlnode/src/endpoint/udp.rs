@@ -7,8 +7,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use tokio::net::UdpSocket;
 
 use crate::door::{Door, Fault};
@@ -19,6 +19,10 @@ use crate::shutdown::{LAST_LOOK, Phase, Shutdown};
 const BURST: usize = 64;
 /// One byte more than the longest frame, so that a longer datagram shows.
 const DATAGRAM_BYTES_MAX: usize = wire::FRAME_BYTES_MAX + 1;
+/// Most frames of one socket that wait for a held check; checks of further ones are decided at once.
+/// Senders of datagrams cannot be made to wait as a connection can, so that what they make the node
+/// keep must end somewhere: a quarter of what may be held in all, with one check each.
+const LATE_FRAMES_MAX: usize = 256;
 /// Pause after a receive that failed for another reason than an empty socket, so that a failure
 /// that lasts does not take the thread.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(1);
@@ -29,7 +33,7 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(1);
 /// `is_exposed` says that the socket can be reached from beyond this host: senders can be forged,
 /// so no answer is longer than its question.
 pub async fn serve(socket: UdpSocket, is_exposed: bool, node: Arc<Node>, mut shutdown: Shutdown) {
-    let caller = Caller { door: Door::Udp, is_forgeable: is_exposed };
+    let caller = Caller { is_forgeable: is_exposed, ..Caller::known(Door::Udp) };
     let late = FuturesUnordered::new();
     let mut service = Service { socket: &socket, node: &node, caller, late };
     tokio::select! {
@@ -51,7 +55,7 @@ struct Service<'n> {
     socket: &'n UdpSocket,
     node: &'n Node,
     caller: Caller,
-    /// Frames that wait for a held check: as many as checks may be held in all.
+    /// Replies that come later, at most [`LATE_FRAMES_MAX`].
     late: FuturesUnordered<Late<'n>>,
 }
 
@@ -67,9 +71,10 @@ impl Service<'_> {
                 }
                 Some((answer, sender)) = self.late.next(), if !self.late.is_empty() => {
                     self.send(&answer, sender);
-                    continue;
+                    Ok(Left::Nothing)
                 }
             };
+            self.send_ready();
             match received {
                 Ok(Left::Nothing) => {}
                 Ok(Left::Maybe) => tokio::task::yield_now().await,
@@ -93,7 +98,9 @@ impl Service<'_> {
             let frame = datagram.get(..length).unwrap_or_default();
             let now_ns = self.node.clock().now_ns();
             // What was wrong is counted and, where it should be, already in `answer`.
-            let late = self.node.answer_frame(now_ns, frame, answer, self.caller);
+            let may_hold = self.late.len() < LATE_FRAMES_MAX;
+            let caller = Caller { may_hold, ..self.caller };
+            let late = self.node.answer_frame(now_ns, frame, answer, caller);
             if let Ok(Some(late)) = late {
                 self.late.push(Box::pin(async move { (late.await, sender) }));
             } else if !answer.is_empty() {
@@ -101,6 +108,14 @@ impl Service<'_> {
             }
         }
         Ok(Left::Maybe)
+    }
+
+    /// Sends every late reply that is there. One in a turn would be too few: a turn may bring as many
+    /// new ones as it takes datagrams in.
+    fn send_ready(&mut self) {
+        while let Some(Some((answer, sender))) = self.late.next().now_or_never() {
+            self.send(&answer, sender);
+        }
     }
 
     /// Sends, or drops and counts: a sender that cannot be reached must not hold up the others.
@@ -124,6 +139,7 @@ mod tests {
     use wire::{RequestWriter, ServerFrame, decode_reply};
 
     use super::*;
+    use crate::door::Outcome;
     use crate::scripted::Scripted;
     use crate::shutdown::Stop;
 
@@ -211,6 +227,82 @@ mod tests {
         assert_eq!(id_of_next(&client).await, 2);
         peer.acknowledge();
         assert_eq!(id_of_next(&client).await, 1);
+    }
+
+    /// One check that is held behind [`six`].
+    fn seventh(id: u64) -> Vec<u8> {
+        let mut frame = Vec::new();
+        let mut writer = RequestWriter::new(&mut frame, id);
+        writer.check(&Request::check(b"GET /", b"bob"), Some(1_000_000)).expect("room");
+        writer.finish();
+        frame
+    }
+
+    #[tokio::test]
+    async fn a_socket_has_a_bounded_number_of_frames_that_wait() {
+        let (node, peer) = Scripted::node(10);
+        let (client, node, _stop, _task) = serve_node(node).await;
+        client.send(&six(1)).await.expect("room");
+        for id in 0..LATE_FRAMES_MAX as u64 - 1 {
+            client.send(&seventh(1_000 + id)).await.expect("room");
+            tokio::task::yield_now().await;
+        }
+        // Those that wait are silent; those above the bound are told no.
+        for id in 2..12 {
+            client.send(&seventh(id)).await.expect("room");
+            assert_eq!(id_of_next(&client).await, id);
+        }
+        let counters = node.counters();
+        assert_eq!(counters.faults(Door::Udp, Fault::HoldLimit), 10);
+        assert_eq!(counters.checks(Door::Udp, Outcome::Denied), 10);
+        let all = 6 + LATE_FRAMES_MAX as u64 - 1 + 10;
+        let decided = || {
+            let [allowed, denied] =
+                [Outcome::Allowed, Outcome::Denied].map(|it| counters.checks(Door::Udp, it));
+            allowed + denied
+        };
+        while decided() < all {
+            peer.acknowledge();
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(counters.faults(Door::Udp, Fault::HoldLimit), 10);
+        assert_eq!(node.limiter().counts().rules[0].units, 10);
+        // There is room again: what would be denied at once waits, and passes.
+        let mut patient = Vec::new();
+        let mut writer = RequestWriter::new(&mut patient, 7);
+        for _ in 0..6 {
+            writer.check(&Request::check(b"GET /", b"carol"), Some(1_000_000)).expect("room");
+        }
+        writer.finish();
+        client.send(&patient).await.expect("room");
+        while counters.checks(Door::Udp, Outcome::Allowed) < 16 {
+            peer.acknowledge();
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(counters.faults(Door::Udp, Fault::HoldLimit), 10);
+    }
+
+    #[tokio::test]
+    async fn every_late_reply_that_is_there_is_sent_in_one_turn() {
+        let (socket, client) = (UdpSocket::bind("127.0.0.1:0"), UdpSocket::bind("127.0.0.1:0"));
+        let (socket, client) = (socket.await.expect("a port"), client.await.expect("a port"));
+        let to = client.local_addr().expect("an address");
+        let node = Node::with_burst(1);
+        let late: FuturesUnordered<Late<'_>> = FuturesUnordered::new();
+        for id in 0..BURST {
+            late.push(Box::pin(async move { (id.to_le_bytes().to_vec(), to) }));
+        }
+        late.push(Box::pin(std::future::pending()));
+        let caller = Caller::known(Door::Udp);
+        let mut service = Service { socket: &socket, node: &node, caller, late };
+        socket.writable().await.expect("a socket");
+        service.send_ready();
+        assert_eq!(service.late.len(), 1);
+        let mut datagram = [0; 8];
+        for _ in 0..BURST {
+            client.recv(&mut datagram).await.expect("a reply");
+        }
+        assert_eq!(node.counters().faults(Door::Udp, Fault::Send), 0);
     }
 
     #[tokio::test]

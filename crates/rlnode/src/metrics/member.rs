@@ -169,7 +169,7 @@ fn encode_shares(encoder: &mut DescriptorEncoder<'_>, status: &MemberStatus) -> 
         (
             "rlnode_cluster_holds_refused",
             "Checks not held because too many were",
-            status.holds_refused,
+            status.holds_refused(),
         ),
         (
             "rlnode_cluster_share_denied",

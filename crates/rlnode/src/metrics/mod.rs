@@ -361,6 +361,7 @@ mod tests {
             "rlnode_cluster_freshness{freshness=\"split\"} 1",
             "rlnode_cluster_freshness{freshness=\"synced\"} 0",
             "rlnode_cluster_splits_total 1",
+            "rlnode_cluster_holds_refused_total 7",
             "rlnode_cluster_peer_counted{peer=\"a\"} 1",
             "rlnode_cluster_peer_counted{peer=\"c\"} 0",
             "rlnode_cluster_peer_lag_seconds{peer=\"a\"} 0.003",

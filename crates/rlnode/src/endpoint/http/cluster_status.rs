@@ -137,7 +137,7 @@ impl ClusterStatus {
                 bytes_received: counts.bytes_received,
                 held: status.held as u64,
                 held_total: shares.held,
-                holds_refused: member.holds_refused,
+                holds_refused: member.holds_refused(),
                 share_denied: shares.share_denied,
                 motions: shares.motions,
                 charges: shares.charges,
