@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use limiter::{Delta, Members};
+use limiter::{Delta, Members, SnapshotPart};
 use wire::peer::BatchWriter;
 
 use crate::Cause;
@@ -21,6 +21,8 @@ const BURST: u64 = 4;
 /// all members send each other grows with their square.
 const GAP_NS: u64 = 10 * MS;
 const GAP_PER_MEMBER_NS: u64 = MS / 2;
+/// Deltas after which a part of a tick is sent: some tens of microseconds of collecting, and 25 kB.
+const TICK_DELTAS: usize = 1_024;
 /// The reachable set is calm when it has not changed for so long.
 pub(crate) const CALM_NS: u64 = 2 * SECOND;
 
@@ -104,7 +106,11 @@ impl Node {
             return;
         }
         self.bound_log(now_ns);
-        if is_tick && self.flush_all(now_ns) {
+        if is_tick {
+            // A tick that is not done when the next comes is part of that.
+            self.tick_from.get_or_insert(SnapshotPart::START);
+        }
+        if self.step_tick(now_ns) {
             self.pace.charge(now_ns, gap_ns);
         }
         if self.limiter.has_early() {
@@ -124,14 +130,31 @@ impl Node {
         }
     }
 
+    /// Tells a part of what a tick has to tell: peers take it in while the next part is collected, and
+    /// nothing else waits for the whole. Whether the tick has begun to tell something.
+    fn step_tick(&mut self, now_ns: u64) -> bool {
+        let Some(from) = self.tick_from else { return false };
+        let (unlinked, is_calm) = (self.unlinked(), self.is_calm(now_ns));
+        let mut deltas = Vec::new();
+        let part = (from, TICK_DELTAS);
+        self.tick_from = self.limiter.collect_due(now_ns, unlinked, is_calm, part, &mut deltas);
+        self.publish(now_ns, deltas) && from == SnapshotPart::START
+    }
+
     /// Tells everything that there is to tell. Whether that was anything.
     pub(crate) fn flush_all(&mut self, now_ns: u64) -> bool {
+        let (unlinked, is_calm) = (self.unlinked(), self.is_calm(now_ns));
         let mut deltas = Vec::new();
-        self.limiter.collect_due(now_ns, self.unlinked(), self.is_calm(now_ns), &mut deltas);
+        let all = (SnapshotPart::START, usize::MAX);
+        self.limiter.collect_due(now_ns, unlinked, is_calm, all, &mut deltas);
+        self.tick_from = None;
         self.publish(now_ns, deltas)
     }
 
     pub(crate) fn flush_due_ns(&self) -> u64 {
+        if self.tick_from.is_some() && self.is_synced() {
+            return 0;
+        }
         let early_ns = self.pace.early_ns.filter(|_| self.is_synced());
         early_ns.map_or(self.pace.next_tick_ns, |at_ns| at_ns.min(self.pace.next_tick_ns))
     }

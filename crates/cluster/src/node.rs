@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use limiter::{Freshness, Limiter, Members};
+use limiter::{Freshness, Limiter, Members, SnapshotPart};
 use wire::peer::{PeerDecoded, PeerFrame, Refusal, decode_peer};
 
 use crate::batch::{Log, ReceiveLog};
@@ -43,6 +43,8 @@ pub(crate) struct Node {
     /// Number after the last batch.
     pub(crate) upto: u64,
     pub(crate) pace: Pace,
+    /// Where a tick that is under way goes on.
+    pub(crate) tick_from: Option<SnapshotPart>,
     /// None once the node knows the counts.
     pub(crate) join: Option<Join>,
     /// The node knows the counts since this time.
@@ -82,6 +84,7 @@ impl Node {
             received: ReceiveLog::default(),
             next_seq: 0,
             upto: 0,
+            tick_from: None,
             pace: Pace::new(config.sync_interval_ns, life, now_ns),
             join: Some(Join::new(now_ns)),
             synced_ns: now_ns,

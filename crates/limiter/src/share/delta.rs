@@ -93,9 +93,14 @@ pub struct Tail {
     pub units: i64,
 }
 
-/// A part of the store, for snapshots.
+/// A part of the store, for what is taken from it a part at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotPart(pub(crate) u32);
+
+impl SnapshotPart {
+    /// Where the store begins.
+    pub const START: Self = Self(0);
+}
 
 /// What the shares did since the start, and what is in motion now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

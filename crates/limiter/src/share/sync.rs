@@ -2,7 +2,7 @@
 //! was acknowledged.
 
 use super::account::{Account, Charged};
-use super::delta::{Bucket, Delta, ShareCounts};
+use super::delta::{Bucket, Delta, ShareCounts, SnapshotPart};
 use super::demand::ONE;
 use super::fleet::FleetEvent;
 use super::members::{MEMBERS_MAX, Members};
@@ -30,13 +30,22 @@ const ECHO_MAX: i128 = 200;
 const CLAIM_PERCENT: u64 = 3;
 
 impl Limiter {
-    /// What the tick publishes: every bucket with something to tell. `seq` is the number of the batch
-    /// that carries it; `unlinked` are the members that no batch reaches: they are owed what was
-    /// spent. `is_calm`: the reachable set did not change lately, so that levels compare.
-    pub fn collect_due(&self, now_ns: u64, unlinked: Members, is_calm: bool, out: &mut Vec<Delta>) {
-        let Some(fleet) = self.fleet() else { return };
-        let early = fleet.take_early();
-        for index in 0..self.store().shards() {
+    /// What the tick publishes: every bucket with something to tell, from the part `from` of the store
+    /// on, until `out` holds at least `max`. Returns where to go on; none when the tick is done.
+    /// `unlinked` are the members that no batch reaches: they are owed what was spent. `is_calm`: the
+    /// reachable set did not change lately, so that levels compare.
+    pub fn collect_due(
+        &self,
+        now_ns: u64,
+        unlinked: Members,
+        is_calm: bool,
+        (from, max): (SnapshotPart, usize),
+        out: &mut Vec<Delta>,
+    ) -> Option<SnapshotPart> {
+        for index in from.0 as usize..self.store().shards() {
+            if out.len() >= max {
+                return u32::try_from(index).ok().map(SnapshotPart);
+            }
             self.store().with_shard(index, now_ns, self.plan(), |shard, now_ns| {
                 let Some(ledger) = shard.ledger_mut() else { return };
                 for bucket in std::mem::take(&mut ledger.dirty) {
@@ -48,7 +57,8 @@ impl Limiter {
                 }
             });
         }
-        self.collect(now_ns, &early, Flush::Early, unlinked, out);
+        self.collect_early(now_ns, unlinked, out);
+        None
     }
 
     /// What an early flush publishes: the buckets that asked for it.

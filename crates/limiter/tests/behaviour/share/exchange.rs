@@ -131,7 +131,7 @@ fn motion_is_forgotten_when_it_has_come_to_rest() {
     let later = START + 30 * SECOND;
     let mut nothing = Vec::new();
     for node in &group.nodes {
-        node.collect_due(later, Members::EMPTY, false, &mut nothing);
+        node.collect_due(later, Members::EMPTY, false, super::ALL, &mut nothing);
         for _ in 0..3 {
             node.sweep(later, node.sweep_round());
         }
@@ -152,7 +152,7 @@ fn an_echo_lowers_a_level_a_little_and_never_raises_one() {
         let unit = Request::check(b"", b"alice").with_op(Op::Debit);
         group.nodes[0].decide(START, &unit).unwrap();
         let mut deltas = Vec::new();
-        group.nodes[0].collect_due(START, Members::EMPTY, true, &mut deltas);
+        group.nodes[0].collect_due(START, Members::EMPTY, true, super::ALL, &mut deltas);
         let level = deltas[0].level.unwrap();
         deltas[0].level = Some(level + apart * 36 * i64::try_from(SECOND).unwrap());
         group.nodes[1].receive(START, &deltas, true, &mut Vec::new());

@@ -14,6 +14,8 @@ use crate::support::MS;
 
 /// Names of the members, in the order of their indices on every node.
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+/// All of the store at once.
+const ALL: (limiter::SnapshotPart, usize) = (limiter::SnapshotPart::START, usize::MAX);
 /// Time between two exchanges.
 const INTERVAL: u64 = 200 * MS;
 
@@ -48,7 +50,7 @@ impl Group {
     /// What node `at` has to tell at its tick.
     fn due(&self, at: usize, now_ns: u64) -> Vec<Delta> {
         let mut deltas = Vec::new();
-        self.nodes[at].collect_due(now_ns, Members::EMPTY, false, &mut deltas);
+        self.nodes[at].collect_due(now_ns, Members::EMPTY, false, ALL, &mut deltas);
         deltas
     }
 

@@ -21,7 +21,7 @@ fn exchange_within(group: &Group, now_ns: u64, groups: &[Members]) {
         let mine = *groups.iter().find(|members| members.contains(from)).unwrap();
         let mut deltas = Vec::new();
         let from = usize::from(from);
-        group.nodes[from].collect_due(now_ns, everyone.minus(mine), false, &mut deltas);
+        group.nodes[from].collect_due(now_ns, everyone.minus(mine), false, super::ALL, &mut deltas);
         for to in mine.iter().map(usize::from).filter(|to| *to != from) {
             group.nodes[to].receive(now_ns, &deltas, false, &mut Vec::new());
         }
