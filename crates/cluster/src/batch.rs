@@ -166,16 +166,19 @@ impl ReceiveLog {
 pub(crate) struct Unknown {
     pub(crate) tail: Vec<Tail>,
     pub(crate) fold: Vec<(Bucket, i64)>,
+    pub(crate) doubtful: Vec<(Bucket, i64)>,
     pub(crate) all: Vec<(Bucket, i64)>,
 }
 
 impl Unknown {
-    /// Reads both logs for the `lost`, each with what it acknowledged, last heard at `since_ns` at
-    /// the earliest. What was in the common level is in `fold`, once, and is a charge from now on.
+    /// Reads both logs for the `lost`, each with what it acknowledged, last heard at `heard_ns` at
+    /// the earliest. What was in the common level is in `fold`, once, and is a charge from now on; or in
+    /// `doubtful`, where it was received earlier than that, but since `since_ns`.
     pub(crate) fn of(
         log: &mut Log,
         received: &mut ReceiveLog,
         lost: &[(u8, u64)],
+        heard_ns: u64,
         since_ns: u64,
     ) -> Self {
         let mut unknown = Self::default();
@@ -193,7 +196,9 @@ impl Unknown {
         for batch in recent {
             unknown.all.extend_from_slice(&batch.spent);
             if !std::mem::replace(&mut batch.charged, true) {
-                unknown.fold.extend_from_slice(&batch.spent);
+                let is_doubtful = batch.at_ns < heard_ns;
+                let list = if is_doubtful { &mut unknown.doubtful } else { &mut unknown.fold };
+                list.extend_from_slice(&batch.spent);
             }
         }
         unknown
@@ -252,16 +257,16 @@ mod tests {
         log.push(1, vec![delta(1, 20), delta(2, 0)], 0, true);
         received.push(100, &[delta(3, 5)], false);
         received.push(200, &[delta(3, 6)], false);
-        let first = Unknown::of(&mut log, &mut received, &[(1, 1), (2, 0)], 150);
+        let first = Unknown::of(&mut log, &mut received, &[(1, 1), (2, 0)], 150, 150);
         let tail: Vec<_> = first.tail.iter().map(|t| (t.seq, t.units, t.peers)).collect();
         let both = Members::only(1).with(2);
         assert_eq!(tail, [(0, 10, Members::only(2)), (1, 20, both)]);
         assert_eq!(units(&first.fold), [(1, 10), (3, 6)]);
         assert_eq!(units(&first.all), [(1, 10), (1, 20), (3, 6)]);
-        let second = Unknown::of(&mut log, &mut received, &[(3, 0)], 0);
+        let second = Unknown::of(&mut log, &mut received, &[(3, 0)], 0, 0);
         assert_eq!(units(&second.fold), [(3, 5)]);
         settle_charges(&mut log, &mut received);
-        let third = Unknown::of(&mut log, &mut received, &[(1, 1)], 300);
+        let third = Unknown::of(&mut log, &mut received, &[(1, 1)], 300, 300);
         assert_eq!(units(&third.fold), [(1, 20)]);
     }
 

@@ -16,7 +16,7 @@ impl Node {
         let was_whole = self.table.is_whole();
         let reached = self.table.counted();
         let mut lost = Vec::new();
-        let mut since_ns = u64::MAX;
+        let (mut heard_ns, mut since_ns) = (u64::MAX, u64::MAX);
         for index in peers.iter() {
             let Some(peer) = self.table.peers.get_mut(&index) else { continue };
             let Some(link) = peer.link.take() else { continue };
@@ -26,6 +26,7 @@ impl Node {
             // long have missed others of this side too, whose batches this node received. What it
             // does know of them is folded for nothing, which costs a little refill.
             let unheard_ns = if cause == Cause::Closed { DETECT_NS } else { 0 };
+            heard_ns = heard_ns.min(link.heard_ns);
             since_ns = since_ns.min(link.heard_ns.saturating_sub(unheard_ns));
             lost.push((index, link.acked));
             if self.links.remove(&link.id).is_some() && cause != Cause::Closed {
@@ -38,7 +39,7 @@ impl Node {
         let gone: Members = lost.iter().map(|(index, _)| *index).collect();
         self.serving.retain(|serving| !gone.contains(serving.index));
         let view = self.table.view();
-        let unknown = Unknown::of(&mut self.log, &mut self.received, &lost, since_ns);
+        let unknown = Unknown::of(&mut self.log, &mut self.received, &lost, heard_ns, since_ns);
         self.mark_owed(unknown.tail.iter().fold(Members::EMPTY, |all, tail| all.union(tail.peers)));
         self.limiter.lose(
             now_ns,
@@ -46,6 +47,7 @@ impl Node {
                 view: &view,
                 tail: &unknown.tail,
                 fold: &unknown.fold,
+                doubtful: &unknown.doubtful,
                 unknown: if was_whole { &[] } else { &unknown.all },
             },
         );

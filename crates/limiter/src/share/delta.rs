@@ -76,6 +76,9 @@ pub struct Loss<'a> {
     /// acknowledged by one of them, and batches received since they were last heard. What is not
     /// published yet must not be in it.
     pub fold: &'a [(Bucket, i64)],
+    /// The same for what they more likely know: as long as that is not certain it is charged, but what is
+    /// owed to them does not shrink for it.
+    pub doubtful: &'a [(Bucket, i64)],
     /// Only when members were missing before: the same, whether or not it is in the common level.
     pub unknown: &'a [(Bucket, i64)],
 }

@@ -52,9 +52,16 @@ impl Limiter {
                 }
             }
         }
-        for (bucket, units) in folds {
+        let doubtful = sums_of(loss.doubtful);
+        for bucket in doubtful.keys() {
+            folds.entry(*bucket).or_default();
+        }
+        for (bucket, certain) in folds {
             let peers = lost.get(&bucket).copied().unwrap_or_default();
-            self.with_account(&mut all, bucket, |account| fold(account, units, n, size, peers));
+            let units = certain + doubtful.get(&bucket).copied().unwrap_or(0);
+            self.with_account(&mut all, bucket, |account| {
+                fold(account, (certain, units), n, size, peers);
+            });
         }
         set_view(&mut all, loss.view);
     }
@@ -243,18 +250,32 @@ impl Limiter {
     }
 }
 
-/// Moves `units` that the lost members `peers` may not know from the common level to the charge. What
-/// a full level has refilled of them meanwhile was this group's only in part.
-fn fold(account: &mut Account<'_>, units: i128, n: i128, size: i128, peers: Members) {
+/// Moves `units` that the lost members `peers` may not know, `certain` of them for sure, from the common
+/// level to the charge. What a full level has refilled of them meanwhile was this group's only in part.
+fn fold(
+    account: &mut Account<'_>,
+    (certain, units): (i128, i128),
+    n: i128,
+    size: i128,
+    peers: Members,
+) {
     let shared = *account.shared();
     let full = shared.ticks(shared.bucket.burst());
-    let moved = units * i128::from(shared.bucket.per_unit());
-    let over = (account.common_level() + moved - full).max(0);
-    let added = if moved > 0 { moved - n * over / size } else { moved };
+    let level = account.common_level();
+    // What is left of `ticks` when the refill that is not this group's is taken off, and that refill.
+    let split = |units: i128| {
+        let ticks = units * i128::from(shared.bucket.per_unit());
+        let over = (level + ticks - full).max(0);
+        (ticks, if ticks > 0 { ticks - n * over / size } else { ticks }, over)
+    };
+    let (moved, added, over) = split(units);
     if !account.add_charge(added) {
         return;
     }
     account.lower(over - moved);
+    // What is owed shrinks as if only that were folded which the peers do not know: else they would hear
+    // of less than was spent.
+    let (moved, added, _) = split(certain);
     if moved > 0 && added < moved {
         account.shrink_owed_to(peers, added, moved);
     }

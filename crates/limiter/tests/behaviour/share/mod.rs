@@ -97,7 +97,8 @@ impl Group {
         for me in 0..n {
             let group = *groups.iter().find(|group| group.contains(me)).unwrap();
             let view = view(n, me, group);
-            let loss = limiter::Loss { view: &view, tail: &[], fold: &[], unknown: &[] };
+            let loss =
+                limiter::Loss { view: &view, tail: &[], fold: &[], doubtful: &[], unknown: &[] };
             self.nodes[usize::from(me)].lose(now_ns, &loss);
         }
     }

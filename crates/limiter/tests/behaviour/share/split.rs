@@ -107,7 +107,10 @@ fn what_a_lost_peer_may_have_received_is_owed_until_it_says_so() {
         units: carried.spent,
     };
     let fold: Vec<(Bucket, i64)> = vec![(carried.bucket, carried.spent)];
-    group.nodes[0].lose(START, &Loss { view: &lost, tail: &[tail], fold: &fold, unknown: &[] });
+    group.nodes[0].lose(
+        START,
+        &Loss { view: &lost, tail: &[tail], fold: &fold, doubtful: &[], unknown: &[] },
+    );
     let owed = |next: u64| {
         group.nodes[0].owed_received(START, 1, next);
         let mut sums = Vec::new();
