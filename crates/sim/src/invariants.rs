@@ -35,6 +35,8 @@ struct Key {
     is_reserved: bool,
     /// Time of trouble in all when the truth and every level were last full, in ns.
     troubled_ns: u64,
+    /// Time of overlapping groups in all then, in ns.
+    overlapped_ns: u64,
 }
 
 /// Keeps the truth and finds what breaks it.
@@ -53,6 +55,8 @@ pub(crate) struct Inspector {
     trouble_ns: u64,
     /// For how long there was trouble in all.
     troubled_ns: u64,
+    /// For how long groups overlapped in all, in ns.
+    overlapped_ns: u64,
     inspected_ns: u64,
 }
 
@@ -69,6 +73,7 @@ impl Inspector {
                 asked_ns: 0,
                 is_reserved: false,
                 troubled_ns: 0,
+                overlapped_ns: 0,
             }
         };
         let slowest = scenario.lines.delay_ns.iter().flatten().max().copied().unwrap_or(0);
@@ -83,6 +88,7 @@ impl Inspector {
             compares: scenario.versions.len() == 1,
             trouble_ns: 0,
             troubled_ns: 0,
+            overlapped_ns: 0,
             inspected_ns: 0,
         }
     }
@@ -154,6 +160,9 @@ impl World {
         if !is_whole {
             self.inspector.trouble_ns = now_ns;
             self.inspector.troubled_ns += now_ns - self.inspector.inspected_ns;
+            if self.is_overlapped() {
+                self.inspector.overlapped_ns += now_ns - self.inspector.inspected_ns;
+            }
         }
         self.inspector.inspected_ns = now_ns;
         for key in 0..self.inspector.keys.len() {
@@ -187,6 +196,15 @@ impl World {
         })
     }
 
+    /// Whether some node is in two groups, as in a partial cut, and for the moments in which some have
+    /// counted each other and others not yet: nodes that reach k are then not in groups of k.
+    fn is_overlapped(&self) -> bool {
+        let processes = self.nodes.iter().filter_map(|node| node.process.as_ref());
+        let mut reaching = vec![0; self.nodes.len() + 1];
+        processes.for_each(|process| reaching[process.company().1] += 1);
+        reaching.iter().enumerate().any(|(reached, nodes)| reached > 0 && nodes % reached != 0)
+    }
+
     /// Debt is bounded: what is missing is at most the capacity and twice the greater of it and N.
     fn check_debts(&mut self, key: usize, readings: &[(usize, Reading)]) {
         let truth = &self.inspector.keys[key].truth;
@@ -214,17 +232,20 @@ impl World {
         let inspector = &mut self.inspector;
         let (way_ns, drift_ppm) = (inspector.way_ns, inspector.drift_ppm);
         let (trouble_ns, all_troubled_ns) = (inspector.trouble_ns, inspector.troubled_ns);
+        let all_overlapped_ns = inspector.overlapped_ns;
         let interval_ns = self.scenario.sync_interval_ns;
         let held_ns =
             self.scenario.truth.iter().map(|allowed| allowed.max_wait_ns).max().unwrap_or(0);
-        let Key { truth, lost, admitted_ns, asked_ns, is_reserved, troubled_ns, .. } =
-            &mut inspector.keys[key];
+        let Key {
+            truth, lost, admitted_ns, asked_ns, is_reserved, troubled_ns, overlapped_ns, ..
+        } = &mut inspector.keys[key];
         let level = truth.level_at(now_ns);
         if level == truth.full() {
             *lost = 0;
             // What was too low is right again when it is full, too high when the truth is.
             if readings.iter().all(|(_, reading)| reading.level == truth.full()) {
                 *troubled_ns = all_troubled_ns;
+                *overlapped_ns = all_overlapped_ns;
             }
         }
         // While members come back, what is on its way to them is in flight to nobody who is counted.
@@ -242,13 +263,16 @@ impl World {
         let quiet_ns = now_ns - trouble_ns.max(*admitted_ns);
         let is_quiet = quiet_ns > QUIET_NS + way_ns;
         let lost = *lost;
+        // Groups that overlap pay back more than the whole rate together: what a full level refills of a
+        // charge meanwhile is not all theirs.
+        let overlap = truth.refill(all_overlapped_ns - *overlapped_ns);
         let mut found = Vec::new();
         for (node, reading) in readings {
             let unknown = i128::from(untold - reading.untold) * truth.ticks(1);
             // Units that were reserved and given back were out of a full bucket's way meanwhile: what
             // the truth had no room for was not lost here.
             let held_ns = if *is_reserved { held_ns + 2 * way_ns } else { 0 };
-            let most = level + unknown + lost + slack + truth.refill(held_ns);
+            let most = level + unknown + lost + slack + overlap + truth.refill(held_ns);
             if reading.level > most {
                 found.push(format!(
                     "node {node}: key {key} is at {} ticks, {level} are left and {} may be unknown: \
