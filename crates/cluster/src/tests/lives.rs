@@ -2,6 +2,8 @@
 
 use super::network::{Network, config, hourly};
 use crate::config::{MS, SECOND};
+use crate::{Config, Readiness};
+use wire::peer::Refusal;
 
 const FIVE: [&str; 5] = ["a", "b", "c", "d", "e"];
 const THREE: [&str; 3] = ["a", "b", "c"];
@@ -166,4 +168,13 @@ fn a_delta_that_nobody_can_have_spent_keeps_no_key_for_long() {
         assert!(wait_s <= 2 * 100 * 36 * 3 / 2 + 36, "{wait_s}");
         assert!(verdict.remaining.unwrap() <= 67, "{verdict:?}");
     }
+}
+
+#[test]
+fn a_node_that_is_turned_away_holds_no_part_beside_the_cluster() {
+    let mut net = Network::formed(&["a", "b"]);
+    net.start("0", Config { secret: [8; 16], ..config("0", 3) }, vec![hourly("l")]);
+    net.run(20 * SECOND);
+    assert!(net.counts("a").refused.of(Refusal::Secret) > 0);
+    assert_eq!(net.status("0").readiness, Readiness::Starting);
 }

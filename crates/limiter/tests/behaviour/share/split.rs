@@ -123,6 +123,26 @@ fn what_a_lost_peer_may_have_received_is_owed_until_it_says_so() {
 }
 
 #[test]
+fn what_is_owed_does_not_shrink_for_what_the_lost_may_know() {
+    let group = Group::sharing(2, bucket(100, 100, HOUR));
+    assert!(group.passes(0, START, "alice", 10) == 10);
+    let carried = group.due(0, START)[0];
+    let lost = view(2, 0, Members::only(0));
+    let units = carried.spent;
+    let bucket = carried.bucket;
+    let tail = [limiter::Tail { bucket, peers: Members::only(1), seq: 3, units }];
+    // As much again may be known to the peer: with it the level would have been full for long.
+    let (fold, doubtful) = ([(bucket, units)], [(bucket, 50)]);
+    group.nodes[0].lose(
+        START,
+        &Loss { view: &lost, tail: &tail, fold: &fold, doubtful: &doubtful, unknown: &[] },
+    );
+    let mut sums = Vec::new();
+    group.nodes[0].heal_sums(START, 1, 9, 100, &mut sums);
+    assert_eq!(sums.iter().map(|sum| sum.ticks).sum::<i64>(), units * 36 * 1_000_000_000);
+}
+
+#[test]
 fn refunds_in_a_cut_fill_no_part_beyond_its_own() {
     let group = Group::sharing(4, bucket(100, 100, HOUR));
     let request = Request::check(b"", b"alice").with_cost(80);

@@ -131,3 +131,18 @@ fn a_reservation_that_others_were_quicker_than_says_how_long_to_wait() {
     let verdict = decided(group.nodes[0].retry(START, ticket, true)).verdict;
     assert_eq!((verdict.reason, verdict.retry_after.to_secs()), (Reason::Limit, Some(40 * 36)));
 }
+
+#[test]
+fn a_check_that_waits_reserves_nothing_later() {
+    let group = Group::sharing(3, bucket(100, 100, HOUR));
+    let large = alice().with_cost(40);
+    let first = held(group.nodes[0].check(START, &large, true).unwrap());
+    // The second finds a reservation there already, and only waits.
+    let second = held(group.nodes[0].check(START, &large, true).unwrap());
+    group.nodes[0].abandon(START, first);
+    let second = held(group.nodes[0].retry(START, second, false));
+    assert_eq!(group.nodes[0].share_counts().reserved, 1);
+    group.nodes[0].abandon(START, second);
+    group.exchange(START);
+    assert_eq!(group.left(START, "alice"), [100, 100, 100]);
+}
