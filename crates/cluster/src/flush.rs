@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use limiter::{Delta, Members, SnapshotPart};
+use limiter::{Delta, Members, StorePart};
 use wire::peer::BatchWriter;
 
 use crate::Cause;
@@ -108,7 +108,7 @@ impl Node {
         self.bound_log(now_ns);
         if is_tick {
             // A tick that is not done when the next comes is part of that.
-            self.tick_from.get_or_insert(SnapshotPart::START);
+            self.tick_from.get_or_insert(StorePart::START);
         }
         if self.step_tick(now_ns) {
             self.pace.charge(now_ns, gap_ns);
@@ -138,14 +138,14 @@ impl Node {
         let mut deltas = Vec::new();
         let part = (from, TICK_DELTAS);
         self.tick_from = self.limiter.collect_due(now_ns, unlinked, is_calm, part, &mut deltas);
-        self.publish(now_ns, deltas) && from == SnapshotPart::START
+        self.publish(now_ns, deltas) && from == StorePart::START
     }
 
     /// Tells everything that there is to tell. Whether that was anything.
     pub(crate) fn flush_all(&mut self, now_ns: u64) -> bool {
         let (unlinked, is_calm) = (self.unlinked(), self.is_calm(now_ns));
         let mut deltas = Vec::new();
-        let all = (SnapshotPart::START, usize::MAX);
+        let all = (StorePart::START, usize::MAX);
         self.limiter.collect_due(now_ns, unlinked, is_calm, all, &mut deltas);
         self.tick_from = None;
         self.publish(now_ns, deltas)

@@ -57,9 +57,14 @@ pub(crate) fn digest(config: &Config, node: &str, life: u64) -> [u8; 16] {
     hasher.finish128().as_bytes()
 }
 
-/// Whether `name` is one that a file may give a node. Names are shown to people and in logs.
+/// Whether a node's name may have `byte`: a letter, a digit, `.`, `_` or `-`. Names are shown to people
+/// and in logs.
+pub fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"._-".contains(&byte)
+}
+
 fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+    !name.is_empty() && name.bytes().all(is_of_name)
 }
 
 /// Whether `hello` may come from a node of this cluster that is not this one, whatever connections

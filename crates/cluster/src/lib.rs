@@ -46,6 +46,7 @@ mod tests;
 pub use cluster::Cluster;
 pub use config::{Config, Identity, LinkId};
 pub use forget::ForgetError;
+pub use greeting::is_of_name;
 pub use hold::HELD_MAX;
 pub use notes::{Cause, Note};
 pub use output::{Channel, Output};

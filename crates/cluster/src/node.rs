@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use limiter::{Freshness, Limiter, Members, SnapshotPart};
+use limiter::{Freshness, Limiter, Members, StorePart};
 use wire::peer::{PeerDecoded, PeerFrame, Refusal, decode_peer};
 
 use crate::batch::{Log, ReceiveLog};
@@ -44,7 +44,7 @@ pub(crate) struct Node {
     pub(crate) upto: u64,
     pub(crate) pace: Pace,
     /// Where a tick that is under way goes on.
-    pub(crate) tick_from: Option<SnapshotPart>,
+    pub(crate) tick_from: Option<StorePart>,
     /// None once the node knows the counts.
     pub(crate) join: Option<Join>,
     /// The node knows the counts since this time.

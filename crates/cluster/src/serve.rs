@@ -1,6 +1,6 @@
 //! Giving a snapshot to a peer that joins.
 
-use limiter::{SnapshotPart, Standing};
+use limiter::{Standing, StorePart};
 use wire::peer::{
     Position, SNAPSHOT_STANDINGS_MAX, SnapshotHead, SnapshotRequest, write_snapshot_chunk,
 };
@@ -25,7 +25,7 @@ pub(crate) struct Serving {
     /// The peer.
     pub(crate) index: u8,
     /// Where the next chunk begins; none: all are sent.
-    from: Option<SnapshotPart>,
+    from: Option<StorePart>,
     /// The next chunk is due at this time.
     due_ns: u64,
     /// What the peer asked to be contained.
@@ -49,7 +49,7 @@ impl Node {
         let can = self.is_synced() && positions.iter().all(|position| self.has_reached(position));
         if can && self.snapshots_open() < SERVING_MAX {
             self.counts.snapshots_served += 1;
-            let from = Some(SnapshotPart::default());
+            let from = Some(StorePart::default());
             self.serving.push(Serving { index, from, due_ns: now_ns, positions });
         } else {
             self.counts.snapshots_deferred += 1;

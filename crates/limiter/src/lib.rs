@@ -35,7 +35,7 @@ pub use request::{
 };
 pub use rule::{Rule, RuleAt};
 pub use share::{
-    Bucket, BucketState, Delta, Loss, MEMBERS_MAX, Members, Numbers, ShareCounts, SnapshotPart,
-    Standing, Sum, Tail, View, ViewMember, member_id, rendezvous,
+    Bucket, BucketState, Delta, Loss, MEMBERS_MAX, Members, Numbers, ShareCounts, Standing,
+    StorePart, Sum, Tail, View, ViewMember, member_id, rendezvous,
 };
 pub use ticket::{Answer, Ticket};

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use crate::identity::{Identity, unkeyed_hash};
 use crate::matching::{Conditions, KeyList, Matched, Matcher, Pattern, PatternId, Rank, Slot};
 use crate::rule::{Allowance, Rule, RuleAt};
+use crate::share::SharedBucket;
 use crate::template::KeyTemplate;
 use crate::{
     ATTRIBUTE_NAME_BYTES_MAX, ATTRIBUTE_VALUE_BYTES_MAX, ATTRIBUTES_MAX, Limit, NAME_BYTES_MAX,
@@ -83,6 +84,12 @@ impl Plan {
 
     pub(crate) fn rule(&self, slot: Slot) -> &Rule {
         &self.rules[usize::from(slot)]
+    }
+
+    /// What the buckets of the rule at `slot` share between nodes; none where there is no such rule, or
+    /// it counts nothing.
+    pub(crate) fn shared(&self, slot: Slot) -> Option<&SharedBucket> {
+        self.rules.get(usize::from(slot))?.shared()
     }
 
     /// Longest time for which a shard may go unswept: see [`TokenBucket::horizon_ns`].

@@ -202,21 +202,10 @@ impl Engine {
     pub fn settle(&self, now_ns: u64, ticket: Ticket, max_wait: Duration) -> Settling<'_> {
         match self {
             // It holds nothing; asked nonetheless, it decides at once.
-            Self::Alone(limiter) => Box::pin(std::future::ready(give_up(limiter, now_ns, ticket))),
+            Self::Alone(limiter) => Box::pin(std::future::ready(limiter.give_up(now_ns, ticket))),
             Self::Member { member, .. } => Box::pin(member.settle(ticket, max_wait)),
             #[cfg(test)]
             Self::Scripted(scripted) => Box::pin(scripted.settle(now_ns, ticket, max_wait)),
-        }
-    }
-}
-
-/// Decides a held check now.
-pub(crate) fn give_up(limiter: &Limiter, now_ns: u64, mut ticket: Ticket) -> Decision<'_> {
-    loop {
-        match limiter.retry(now_ns, ticket, true) {
-            Answer::Decided(decision) => return decision,
-            // The last try is never held.
-            Answer::Held(again) => ticket = again,
         }
     }
 }

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use cluster::PeerState;
 use limiter::{
-    Answer, Decision, Freshness, Limit, Limiter, Members, Plan, Quota, Rate, ShareConfig,
+    Answer, Decision, Freshness, Limit, Limiter, Members, Plan, Quota, Rate, Request, ShareConfig,
     ShareCounts, StoreConfig, Ticket, Unmatched, View, ViewMember, WhenFull, member_id,
 };
 use tokio::sync::Notify;
+use wire::RequestWriter;
 
-use crate::engine::{Engine, MemberStatus, give_up};
+use crate::engine::{Engine, MemberStatus};
 use crate::node::{Node, Readiness};
 use crate::refusals::{Early, Refusals};
 
@@ -94,7 +95,7 @@ impl Scripted {
                 };
                 let ticket = waiting.ticket.take().expect("one is there until it is decided");
                 if is_last {
-                    return give_up(&self.limiter, now_ns, ticket);
+                    return self.limiter.give_up(now_ns, ticket);
                 }
                 match self.limiter.retry(now_ns, ticket, false) {
                     Answer::Decided(decision) => return decision,
@@ -173,4 +174,17 @@ pub(crate) fn sample() -> MemberStatus {
         certificate_ends_s: 1_800_000_000,
         unresolved: vec![("edge-9:7401".into(), "no such name".into())],
     }
+}
+
+/// A frame of `checks` checks of `key`, each of which waits up to a second if it is held. Of a node that
+/// [`Scripted::node`] made with ten units, five checks pass at once, and the sixth is held.
+pub(crate) fn patient_frame(id: u64, key: &str, checks: usize) -> Vec<u8> {
+    let mut frame = Vec::new();
+    let mut writer = RequestWriter::new(&mut frame, id);
+    for _ in 0..checks {
+        let check = Request::check(b"GET /", key.as_bytes());
+        writer.check(&check, Some(1_000_000)).expect("room");
+    }
+    writer.finish();
+    frame
 }

@@ -142,7 +142,7 @@ impl Question {
         let limiter = Limiter::new_member(plan, store(), share);
         let mut deltas = Vec::new();
         limiter.check(1, &self.costing(1), false).ok()?;
-        let all = (limiter::SnapshotPart::START, usize::MAX);
+        let all = (limiter::StorePart::START, usize::MAX);
         limiter.collect_due(2, limiter::Members::EMPTY, false, all, &mut deltas);
         deltas.first().map(|delta| delta.bucket)
     }

@@ -137,7 +137,7 @@ fn a_name_forgotten_on_two_nodes_at_once_takes_no_second_place() {
 /// The bucket of the key that the network's nodes are asked for.
 fn bucket_of_alice(net: &mut Network) -> limiter::Bucket {
     let (now_ns, mut standings) = (net.now_ns, Vec::new());
-    let from = limiter::SnapshotPart::default();
+    let from = limiter::StorePart::default();
     net.node("a").limiter.snapshot(now_ns, from, usize::MAX, &mut standings);
     standings[0].bucket
 }

@@ -5,7 +5,7 @@ use super::delta::Bucket;
 use super::ledger::Ledger;
 use super::members::Members;
 use super::motion::Motion;
-use super::stand::{Burden, SharedBucket, Stand, saturated};
+use super::stand::{Burden, SharedBucket, Stand};
 use crate::algorithm::TokenBucket;
 use crate::store::Shard;
 
@@ -68,7 +68,7 @@ impl<'a> Account<'a> {
         }
     }
 
-    fn ledger(&mut self) -> Option<&mut Ledger> {
+    pub(crate) fn ledger(&mut self) -> Option<&mut Ledger> {
         self.shard.ledger_mut()
     }
 
@@ -202,34 +202,27 @@ impl<'a> Account<'a> {
     pub(crate) fn charge(&mut self, ticks: i128) -> Charged {
         let (bucket, now_ns, shared) = (self.bucket, self.now_ns, self.shared);
         let Some(ledger) = self.ledger() else { return Charged::Dropped };
-        let debt_max = i128::from(shared.debt_max(ledger.view.size()));
         if ledger.view.is_whole() {
             return self.lower(ticks);
         }
+        let debt_max = shared.debt_max(ledger.view.size());
         let Some(charge) = ledger.charge_or_new(bucket, now_ns) else {
             // No row is free. Taken from the common level it weighs n/N of what it should on this
             // group's part; forgotten it would weigh nothing.
             return self.lower(ticks);
         };
-        let wanted = i128::from(charge.ticks) + ticks;
-        let kept = wanted.clamp(-debt_max, debt_max);
-        charge.ticks = saturated(kept);
+        let is_clipped = charge.add(ticks, debt_max);
         charge.relief = charge.relief.min(charge.ticks.max(0));
-        if wanted > kept { Charged::Clipped } else { Charged::Whole }
+        if is_clipped { Charged::Clipped } else { Charged::Whole }
     }
 
     /// Adds `ticks` to the charge, members missing or not, within the deepest debt; false if there is no
     /// room to.
     pub(crate) fn add_charge(&mut self, ticks: i128) -> bool {
         let (bucket, now_ns) = (self.bucket, self.now_ns);
-        let debt_max = i128::from(self.shared.debt_max(self.members()));
+        let debt_max = self.shared.debt_max(self.members());
         let charge = self.ledger().and_then(|ledger| ledger.charge_or_new(bucket, now_ns));
-        charge
-            .map(|charge| {
-                let wanted = i128::from(charge.ticks) + ticks;
-                charge.ticks = saturated(wanted.clamp(-debt_max, debt_max));
-            })
-            .is_some()
+        charge.map(|charge| charge.add(ticks, debt_max)).is_some()
     }
 
     /// Makes the charge `ticks`, within the deepest debt.
@@ -282,10 +275,6 @@ impl<'a> Account<'a> {
 
     pub(crate) fn shared(&self) -> &SharedBucket {
         &self.shared
-    }
-
-    pub(crate) fn ledger_mut(&mut self) -> Option<&mut Ledger> {
-        self.shard.ledger_mut()
     }
 
     fn tick(&self) -> u64 {

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use super::delta::Bucket;
 use super::members::Members;
-use super::stand::Burden;
+use super::stand::{Burden, saturated};
 
 /// Number of what is owed beside any batch: no peer has received it.
 pub(crate) const UNSENT: u64 = u64::MAX;
@@ -40,6 +40,14 @@ impl Charge {
     pub(crate) fn new(bucket: Bucket, now_ns: u64) -> Self {
         let owed = SmallVec::new();
         Self { bucket, ticks: 0, relief: 0, drained_ns: now_ns, remainder: 0, owed }
+    }
+
+    /// Adds `ticks`, within `debt_max` either way; whether that cut it.
+    pub(crate) fn add(&mut self, ticks: i128, debt_max: u64) -> bool {
+        let debt_max = i128::from(debt_max);
+        let wanted = i128::from(self.ticks) + ticks;
+        self.ticks = saturated(wanted.clamp(-debt_max, debt_max));
+        wanted > debt_max
     }
 
     /// Pays the charge back by what a full level would have lost since the last drain: of `refill`

@@ -5,12 +5,13 @@ use smallvec::SmallVec;
 use super::account::Account;
 use super::delta::Bucket;
 use super::fleet::FleetEvent;
+use super::stand::Stand;
 use crate::hit::{Hit, State};
 use crate::limiter::Question;
 use crate::rule::Allowance;
 use crate::store::{Locked, Place};
 use crate::ticket::TicketHit;
-use crate::{Answer, Limiter, Op, Reason, Ticket, Wait, WhenIsolated};
+use crate::{Answer, Decision, Limiter, Op, Reason, Ticket, Wait, WhenIsolated};
 
 /// Wait that a caller is told by a limit that denies what an isolated node is asked: nobody can
 /// foretell how long that lasts.
@@ -20,36 +21,40 @@ impl Limiter {
     /// Asks again for a held check: when its bucket was acknowledged, or at the deadline, when it is
     /// decided for good (`is_last`).
     pub fn retry(&self, now_ns: u64, ticket: Ticket, is_last: bool) -> Answer<'_> {
-        let question = Question {
-            op: Op::Check,
-            details: ticket.details,
-            is_peek: false,
-            may_hold: !is_last,
-            is_again: true,
-        };
-        let mut hits: SmallVec<[Hit<'_>; 4]> =
-            ticket.hits.iter().map(|hit| self.hit_again(hit)).collect();
-        if ticket.is_reserved {
-            return self.settle(now_ns, question, ticket, &mut hits, false);
-        }
         let mut held = None;
-        let decision = self.decide_hits(now_ns, &question, &mut hits, &mut held);
+        let decision = self.ask_again(now_ns, ticket, !is_last, false, &mut held);
         held.map_or(Answer::Decided(decision), Answer::Held)
+    }
+
+    /// Decides a held check for good, as [`Limiter::retry`] does at the deadline.
+    pub fn give_up(&self, now_ns: u64, ticket: Ticket) -> Decision<'_> {
+        self.ask_again(now_ns, ticket, false, false, &mut None)
     }
 
     /// The caller of a held check has gone: nothing is spent for it.
     pub fn abandon(&self, now_ns: u64, ticket: Ticket) {
         if ticket.is_reserved {
-            let question = Question {
-                op: Op::Check,
-                details: false,
-                is_peek: false,
-                may_hold: false,
-                is_again: true,
-            };
-            let hits = ticket.hits.iter().map(|hit| self.hit_again(hit));
-            let mut hits: SmallVec<[Hit<'_>; 4]> = hits.collect();
-            drop(self.settle(now_ns, question, ticket, &mut hits, true));
+            drop(self.ask_again(now_ns, ticket, false, true, &mut None));
+        }
+    }
+
+    fn ask_again(
+        &self,
+        now_ns: u64,
+        ticket: Ticket,
+        may_hold: bool,
+        is_gone: bool,
+        held: &mut Option<Ticket>,
+    ) -> Decision<'_> {
+        let details = ticket.details;
+        let question =
+            Question { op: Op::Check, details, is_peek: false, may_hold, is_again: true };
+        let hits = ticket.hits.iter().map(|hit| self.hit_again(hit));
+        let mut hits: SmallVec<[Hit<'_>; 4]> = hits.collect();
+        if ticket.is_reserved {
+            self.settle(now_ns, &question, ticket, &mut hits, is_gone, held)
+        } else {
+            self.decide_hits(now_ns, &question, &mut hits, held)
         }
     }
 
@@ -78,7 +83,7 @@ impl Limiter {
         let changes = !question.is_peek && question.op != Op::Peek && hit.cost > 0;
         let State::Bucket { hash, seat, .. } = &mut hit.state else { return place };
         let bucket = Bucket { slot, hash: *hash };
-        let Some(mut account) = self.account_at(locked, place, bucket) else { return place };
+        let Some(mut account) = self.account_at(locked, bucket) else { return place };
         if account.members() == 1 {
             // Nobody to share with: the bucket is this node's own.
             return place;
@@ -113,7 +118,7 @@ impl Limiter {
     /// early flush where a share was too small.
     pub(crate) fn claim(&self, question: &Question, hits: &[Hit<'_>], locked: &mut Locked<'_>) {
         for hit in hits.iter().filter(|hit| hit.cost > 0 && hit.cost <= hit.capacity()) {
-            let Some((mut account, stand)) = self.account_of(hit, locked) else { continue };
+            let Some((mut account, stand)) = self.shared_at(hit, locked) else { continue };
             if let Some(motion) = account.motion()
                 && !question.is_again
             {
@@ -144,7 +149,7 @@ impl Limiter {
         // Only at the first asking: a reservation for each that waits would be too many at once.
         let may_reserve = !question.is_again && refusals().count() == 1;
         let is_reserved = may_reserve && self.reserve(first, locked);
-        if !is_reserved && !refusals().all(|hit| hit.stand().is_some_and(super::Stand::may_hold)) {
+        if !is_reserved && !refusals().all(|hit| hit.stand().is_some_and(Stand::may_hold)) {
             return None;
         }
         let fleet = self.fleet()?;
@@ -158,7 +163,7 @@ impl Limiter {
     /// Charges the cost of `hit` although it is above the allowance, to be given back if others needed
     /// the units first; false if that is not for it.
     fn reserve(&self, hit: &Hit<'_>, locked: &mut Locked<'_>) -> bool {
-        let Some((mut account, stand)) = self.account_of(hit, locked) else { return false };
+        let Some((mut account, stand)) = self.shared_at(hit, locked) else { return false };
         let may_reserve = hit.cost > 1 && stand.has_peers() && account.shared().may_wait();
         let Ok(units) = i64::try_from(hit.cost) else { return false };
         let Some(motion) = account.motion().filter(|motion| may_reserve && motion.reserved == 0)
@@ -179,20 +184,24 @@ impl Limiter {
     fn settle<'p>(
         &'p self,
         now_ns: u64,
-        question: Question,
+        question: &Question,
         ticket: Ticket,
         hits: &mut [Hit<'p>],
         is_gone: bool,
-    ) -> Answer<'p> {
+        held: &mut Option<Ticket>,
+    ) -> Decision<'p> {
+        let is_reserved = |hit: &Hit<'_>| {
+            hit.slot == ticket.waits_for.slot && hit.hash() == Some(ticket.waits_for.hash)
+        };
         let hashes = hits.iter().filter_map(Hit::hash);
         let mut locked = self.store().lock(hashes, now_ns, self.plan());
         let (mut is_kept, mut is_settled) = (!is_gone, false);
         for hit in hits.iter_mut() {
-            self.seat(&question, hit, &mut locked);
-            if hit.hash() == Some(ticket.waits_for.hash) && hit.slot == ticket.waits_for.slot {
-                let account = self.account_at_any(&mut locked, ticket.waits_for);
-                let motion = account.and_then(|mut account| account.motion().cloned());
-                is_settled = motion.is_none_or(|motion| motion.settles_after == Some(0));
+            self.seat(question, hit, &mut locked);
+            if is_reserved(hit) {
+                is_settled = self
+                    .account_at(&mut locked, ticket.waits_for)
+                    .is_none_or(|mut account| account.motion().is_none_or(|m| m.is_settled()));
                 is_kept &= is_settled && hit.stand().is_none_or(|stand| !stand.is_overdrawn());
             } else {
                 self.test(Op::Check, hit, &locked);
@@ -200,11 +209,13 @@ impl Limiter {
             }
         }
         if !is_settled && question.may_hold {
-            return Answer::Held(ticket);
+            drop(locked);
+            *held = Some(ticket);
+            return self.decision(question, hits);
         }
         let exchange = self.fleet().map_or(Wait::ZERO, |fleet| fleet.until_exchange(now_ns));
         for hit in hits.iter_mut() {
-            if hit.hash() == Some(ticket.waits_for.hash) && hit.slot == ticket.waits_for.slot {
+            if is_reserved(hit) {
                 self.release(hit, !is_kept, &mut locked);
                 if !is_kept {
                     // Others may have left too little; or there is enough, and no time.
@@ -218,16 +229,16 @@ impl Limiter {
         drop(locked);
         if !is_gone {
             self.count_share_denied(hits);
-            hits.iter().for_each(|hit| self.tally(&question, hit, !is_kept));
+            hits.iter().for_each(|hit| self.tally(question, hit, !is_kept));
         }
-        Answer::Decided(self.decision(&question, hits))
+        self.decision(question, hits)
     }
 
     /// The cost of `hit` is no longer only reserved: it is spent, or given back.
     fn release(&self, hit: &mut Hit<'_>, is_given_back: bool, locked: &mut Locked<'_>) {
         let Some(hash) = hit.hash() else { return };
         let bucket = Bucket { slot: hit.slot, hash };
-        let Some(mut account) = self.account_at_any(locked, bucket) else { return };
+        let Some(mut account) = self.account_at(locked, bucket) else { return };
         let ticks = account.shared().ticks(hit.cost);
         if let Some(motion) = account.motion() {
             motion.reserved = motion.reserved.saturating_sub(hit.cost);
@@ -251,7 +262,7 @@ impl Limiter {
 
     /// Changes the bucket of `hit`, which is shared, as `op` says.
     pub(crate) fn apply_shared(&self, op: Op, hit: &mut Hit<'_>, locked: &mut Locked<'_>) {
-        let Some((mut account, stand)) = self.account_of(hit, locked) else { return };
+        let Some((mut account, stand)) = self.shared_at(hit, locked) else { return };
         let cost = i64::try_from(hit.cost).unwrap_or(i64::MAX);
         let units = match op {
             Op::Peek => return,
@@ -288,7 +299,7 @@ impl Limiter {
         }
     }
 
-    fn ask_early(&self, account: &mut Account<'_>) {
+    pub(super) fn ask_early(&self, account: &mut Account<'_>) {
         if let Some(fleet) = self.fleet()
             && account.ask_early()
         {
@@ -296,36 +307,19 @@ impl Limiter {
         }
     }
 
-    /// The account of `hit`, if it is shared and has a place in a shard, and where it stands.
-    fn account_of<'l>(
+    /// The account of `hit`, if it is shared, and where it stands.
+    fn shared_at<'l, 'h>(
         &self,
-        hit: &Hit<'_>,
+        hit: &'h Hit<'_>,
         locked: &'l mut Locked<'_>,
-    ) -> Option<(Account<'l>, super::Stand)> {
-        let State::Bucket { hash, seat, .. } = &hit.state else { return None };
-        let stand = seat.stand.clone()?;
-        let bucket = Bucket { slot: hit.slot, hash: *hash };
-        let now_ns = locked.now_ns();
-        let shared = *hit.rule.shared()?;
-        let account = Account::reopen(locked.shard(seat.place)?, shared, bucket, now_ns)?;
-        Some((account, stand))
+    ) -> Option<(Account<'l>, &'h Stand)> {
+        let (stand, now_ns) = (hit.stand()?, locked.now_ns());
+        let bucket = Bucket { slot: hit.slot, hash: hit.hash()? };
+        let shard = locked.shard_of(bucket.hash)?;
+        Some((Account::reopen(shard, *hit.rule.shared()?, bucket, now_ns)?, stand))
     }
 
-    fn account_at<'l>(
-        &self,
-        locked: &'l mut Locked<'_>,
-        place: Place,
-        bucket: Bucket,
-    ) -> Option<Account<'l>> {
-        let now_ns = locked.now_ns();
-        self.account(locked.shard(place)?, bucket, now_ns)
-    }
-
-    fn account_at_any<'l>(
-        &self,
-        locked: &'l mut Locked<'_>,
-        bucket: Bucket,
-    ) -> Option<Account<'l>> {
+    fn account_at<'l>(&self, locked: &'l mut Locked<'_>, bucket: Bucket) -> Option<Account<'l>> {
         let now_ns = locked.now_ns();
         self.account(locked.shard_of(bucket.hash)?, bucket, now_ns)
     }

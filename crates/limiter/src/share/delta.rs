@@ -98,9 +98,9 @@ pub struct Tail {
 
 /// A part of the store, for what is taken from it a part at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SnapshotPart(pub(crate) u32);
+pub struct StorePart(pub(crate) u32);
 
-impl SnapshotPart {
+impl StorePart {
     /// Where the store begins.
     pub const START: Self = Self(0);
 }

@@ -20,13 +20,12 @@ mod state;
 mod sync;
 mod view;
 
-use account::Charged;
 pub(crate) use account::drain;
 pub(crate) use fleet::Fleet;
 pub(crate) use ledger::{Ledger, MEMBER_ROW_BYTES};
 pub(crate) use stand::{Judgement, SharedBucket, Stand};
 
-pub use delta::{Bucket, Delta, Loss, Numbers, ShareCounts, SnapshotPart, Standing, Sum, Tail};
+pub use delta::{Bucket, Delta, Loss, Numbers, ShareCounts, Standing, StorePart, Sum, Tail};
 pub use members::{MEMBERS_MAX, Members, member_id, rendezvous};
 pub use state::BucketState;
 pub use view::{View, ViewMember};

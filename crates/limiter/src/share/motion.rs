@@ -73,9 +73,14 @@ impl Motion {
     /// Units spent here that peers may not know, and that are not only reserved. A reservation that
     /// every peer has acknowledged is no longer among the units that they may not know.
     pub(crate) fn flying(&self) -> i64 {
-        let reserved = if self.settles_after == Some(0) { 0 } else { self.reserved };
+        let reserved = if self.is_settled() { 0 } else { self.reserved };
         let reserved = i64::try_from(reserved).unwrap_or(i64::MAX);
         self.unpublished.saturating_add(self.in_flight).saturating_sub(reserved)
+    }
+
+    /// Whether every peer has acknowledged what is reserved.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.settles_after == Some(0)
     }
 
     /// Whether nothing would be lost with it.

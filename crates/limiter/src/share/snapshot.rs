@@ -1,6 +1,6 @@
 //! What a node that joins takes over from one that knows the counts.
 
-use super::delta::{Bucket, SnapshotPart, Standing};
+use super::delta::{Bucket, Standing, StorePart};
 use super::ledger::Ledger;
 use super::stand::saturated;
 use crate::Limiter;
@@ -12,14 +12,14 @@ impl Limiter {
     pub fn snapshot(
         &self,
         now_ns: u64,
-        from: SnapshotPart,
+        from: StorePart,
         max: usize,
         out: &mut Vec<Standing>,
-    ) -> Option<SnapshotPart> {
+    ) -> Option<StorePart> {
         let shards = self.store().shards();
         for index in from.0 as usize..shards {
             if out.len() >= max {
-                return u32::try_from(index).ok().map(SnapshotPart);
+                return u32::try_from(index).ok().map(StorePart);
             }
             self.store().with_shard(index, now_ns, self.plan(), |shard, now_ns| {
                 let mut buckets: Vec<Bucket> =
@@ -54,7 +54,7 @@ impl Limiter {
 
     /// The first and the last hash, rotated by half its bits, of the buckets from the part `from` to
     /// before `to`, or to the end.
-    pub fn snapshot_range(&self, from: SnapshotPart, to: Option<SnapshotPart>) -> (u64, u64) {
+    pub fn snapshot_range(&self, from: StorePart, to: Option<StorePart>) -> (u64, u64) {
         let end = to.map_or(self.store().shards(), |part| part.0 as usize);
         self.store().range(from.0 as usize, end)
     }
@@ -67,7 +67,7 @@ impl Limiter {
                 shard.make_room(1, now, self.plan());
                 let Some(mut account) = self.account(shard, standing.bucket, now) else { return };
                 let shared = *account.shared();
-                let size = account.ledger_mut().map_or(1, |ledger| ledger.view.size());
+                let size = account.members();
                 let missing = u64::try_from(standing.missing).unwrap_or(0);
                 account.write_missing(missing.min(shared.debt_max(size)));
                 let unpublished = account.unpublished_ticks();

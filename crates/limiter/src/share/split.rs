@@ -79,8 +79,7 @@ impl Limiter {
             let mut dirty = Vec::new();
             for motion in ledger.motions_mut() {
                 motion.fade(now_ns);
-                let rule = self.plan().rules().get(usize::from(motion.bucket.slot));
-                let Some(shared) = rule.and_then(|rule| rule.shared()) else { continue };
+                let Some(shared) = self.plan().shared(motion.bucket.slot) else { continue };
                 let own = shared.scale.units(std::mem::take(&mut motion.own));
                 motion.attempted = motion.attempted.saturating_add(own);
                 if own > 0 && !std::mem::replace(&mut motion.is_dirty, true) {
@@ -128,47 +127,39 @@ impl Limiter {
     /// Appends what is owed to `peer`, bucket by bucket. From now on heals carry it, of `per_heal` sums
     /// each: the first of them has the number `seq`.
     pub fn heal_sums(&self, now_ns: u64, peer: u8, seq: u64, per_heal: usize, out: &mut Vec<Sum>) {
-        for index in 0..self.store().shards() {
-            self.store().with_shard(index, now_ns, self.plan(), |shard, now_ns| {
-                self.drain_shard(shard, now_ns);
-                for charge in shard.ledger_mut().into_iter().flat_map(Ledger::charges_mut) {
-                    let heal = (out.len() / per_heal.max(1)) as u64;
-                    let ticks = charge.tag(peer, seq.saturating_add(heal));
-                    if ticks != 0 {
-                        out.push(Sum { bucket: charge.bucket, ticks });
-                    }
+        self.store().for_each(now_ns, self.plan(), |shard, now_ns| {
+            shard.drain_charges(now_ns, self.plan());
+            for charge in shard.ledger_mut().into_iter().flat_map(Ledger::charges_mut) {
+                let heal = (out.len() / per_heal.max(1)) as u64;
+                let ticks = charge.tag(peer, seq.saturating_add(heal));
+                if ticks != 0 {
+                    out.push(Sum { bucket: charge.bucket, ticks });
                 }
-            });
-        }
+            }
+        });
     }
 
     /// Appends what is charged and published, bucket by bucket: what a node that takes the levels of
     /// another keeps, since the other may not know it.
     pub fn charged(&self, now_ns: u64, out: &mut Vec<Sum>) {
-        for index in 0..self.store().shards() {
-            self.store().with_shard(index, now_ns, self.plan(), |shard, now_ns| {
-                for bucket in shard.ledger().map_or_else(Vec::new, Ledger::charged) {
-                    let Some(mut account) = self.account(shard, bucket, now_ns) else { continue };
-                    let ticks = i128::from(account.charged()) - account.unpublished_ticks();
-                    if ticks != 0 {
-                        out.push(Sum { bucket, ticks: saturated(ticks) });
-                    }
+        self.store().for_each(now_ns, self.plan(), |shard, now_ns| {
+            for bucket in shard.ledger().map_or_else(Vec::new, Ledger::charged) {
+                let Some(mut account) = self.account(shard, bucket, now_ns) else { continue };
+                let ticks = i128::from(account.charged()) - account.unpublished_ticks();
+                if ticks != 0 {
+                    out.push(Sum { bucket, ticks: saturated(ticks) });
                 }
-            });
-        }
+            }
+        });
     }
 
     /// Takes over what a peer owed.
     pub fn charge_sums(&self, now_ns: u64, sums: &[Sum]) {
-        let Some(fleet) = self.fleet() else { return };
         for sum in sums {
             self.store().with(sum.bucket.hash, now_ns, self.plan(), |shard, now| {
                 shard.make_room(1, now, self.plan());
-                let Some(mut account) = self.account(shard, sum.bucket, now) else { return };
-                match account.charge(i128::from(sum.ticks)) {
-                    super::Charged::Whole => {}
-                    super::Charged::Clipped => fleet.event(FleetEvent::Clipped),
-                    super::Charged::Dropped => fleet.event(FleetEvent::Dropped),
+                if let Some(mut account) = self.account(shard, sum.bucket, now) {
+                    self.charge(&mut account, i128::from(sum.ticks));
                 }
             });
         }
@@ -185,7 +176,7 @@ impl Limiter {
                 let unpublished = account.motion().map_or(0, |motion| motion.unpublished);
                 let units = unknown.get(&bucket).copied().unwrap_or(0) + i128::from(unpublished);
                 let ticks = units * i128::from(account.shared().bucket.per_unit());
-                let Some(charge) = account.ledger_mut().and_then(|l| l.charge(bucket.hash)) else {
+                let Some(charge) = account.ledger().and_then(|l| l.charge(bucket.hash)) else {
                     return;
                 };
                 let known = i128::from(charge.ticks) - i128::from(charge.relief) - ticks;
@@ -215,16 +206,7 @@ impl Limiter {
 
     fn drain_all(&self, all: &mut LockedAll<'_>) {
         let now_ns = all.now_ns();
-        for shard in all.shards() {
-            self.drain_shard(shard, now_ns);
-        }
-    }
-
-    fn drain_shard(&self, shard: &mut Shard, now_ns: u64) {
-        for bucket in shard.ledger().map_or_else(Vec::new, Ledger::charged) {
-            // Opening an account drains it.
-            let _ = self.account(shard, bucket, now_ns);
-        }
+        all.shards().for_each(|shard| shard.drain_charges(now_ns, self.plan()));
     }
 
     fn with_account<R>(
@@ -239,14 +221,12 @@ impl Limiter {
     }
 
     fn for_each_ledger(&self, now_ns: u64, act: impl Fn(&mut Ledger)) {
-        for index in 0..self.store().shards() {
-            self.store().with_shard(index, now_ns, self.plan(), |shard, _| {
-                if let Some(ledger) = shard.ledger_mut() {
-                    act(ledger);
-                    ledger.drop_settled_charges();
-                }
-            });
-        }
+        self.store().for_each(now_ns, self.plan(), |shard, _| {
+            if let Some(ledger) = shard.ledger_mut() {
+                act(ledger);
+                ledger.drop_settled_charges();
+            }
+        });
     }
 }
 

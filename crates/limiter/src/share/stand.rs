@@ -87,7 +87,7 @@ pub(crate) struct Burden {
 }
 
 /// Where a bucket stands. Amounts are ticks.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Stand {
     /// The common level: negative in debt.
     level: i128,

@@ -2,7 +2,7 @@
 //! was acknowledged.
 
 use super::account::{Account, Charged};
-use super::delta::{Bucket, Delta, ShareCounts, SnapshotPart};
+use super::delta::{Bucket, Delta, ShareCounts, StorePart};
 use super::demand::ONE;
 use super::fleet::FleetEvent;
 use super::members::{MEMBERS_MAX, Members};
@@ -39,12 +39,12 @@ impl Limiter {
         now_ns: u64,
         unlinked: Members,
         is_calm: bool,
-        (from, max): (SnapshotPart, usize),
+        (from, max): (StorePart, usize),
         out: &mut Vec<Delta>,
-    ) -> Option<SnapshotPart> {
+    ) -> Option<StorePart> {
         for index in from.0 as usize..self.store().shards() {
             if out.len() >= max {
-                return u32::try_from(index).ok().map(SnapshotPart);
+                return u32::try_from(index).ok().map(StorePart);
             }
             self.store().with_shard(index, now_ns, self.plan(), |shard, now_ns| {
                 let Some(ledger) = shard.ledger_mut() else { return };
@@ -94,8 +94,7 @@ impl Limiter {
     /// `delta` of a peer, cut to what one node can have let through since it last told: more is a fault
     /// or malice.
     pub fn bounded(&self, delta: Delta) -> Delta {
-        let rule = self.plan().rules().get(usize::from(delta.bucket.slot));
-        let Some(shared) = rule.and_then(|rule| rule.shared()) else { return delta };
+        let Some(shared) = self.plan().shared(delta.bucket.slot) else { return delta };
         let most = shared.debt_max(MEMBERS_MAX) / shared.bucket.per_unit();
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         Delta { spent: delta.spent.clamp(-most, most), ..delta }
@@ -121,11 +120,10 @@ impl Limiter {
     /// here once, in the order of their numbers. Appends to `woken` the buckets whose share may have
     /// grown.
     pub fn acknowledged(&self, now_ns: u64, deltas: &[Delta], woken: &mut Vec<Bucket>) {
-        let Some(fleet) = self.fleet() else { return };
         for delta in deltas {
-            let asks = self.store().with(delta.bucket.hash, now_ns, self.plan(), |shard, now| {
-                let mut account = self.account(shard, delta.bucket, now)?;
-                let motion = account.motion()?;
+            self.store().with(delta.bucket.hash, now_ns, self.plan(), |shard, now| {
+                let Some(mut account) = self.account(shard, delta.bucket, now) else { return };
+                let Some(motion) = account.motion() else { return };
                 motion.in_flight = motion.in_flight.saturating_sub(delta.spent);
                 motion.opens = motion.opens.saturating_sub(1);
                 let known =
@@ -136,11 +134,10 @@ impl Limiter {
                     *left = left.saturating_sub(1);
                 }
                 let asks = motion.opens == 0 && std::mem::take(&mut motion.is_again);
-                (asks && account.ask_early()).then_some(())
+                if asks {
+                    self.ask_early(&mut account);
+                }
             });
-            if asks.is_some() {
-                fleet.ask_early(delta.bucket);
-            }
             woken.push(delta.bucket);
         }
     }
@@ -175,16 +172,14 @@ impl Limiter {
     /// What the shares did since the start. Visits every shard.
     pub fn share_counts(&self) -> ShareCounts {
         let mut counts = self.fleet().map(super::Fleet::counts).unwrap_or_default();
-        for index in 0..self.store().shards() {
-            self.store().with_shard(index, 0, self.plan(), |shard, _| {
-                if let Some(ledger) = shard.ledger() {
-                    let (motions, charges) = ledger.lens();
-                    counts.motions += motions as u64;
-                    counts.charges += charges as u64;
-                    counts.rows_max += ledger.rows_max() as u64;
-                }
-            });
-        }
+        self.store().for_each(0, self.plan(), |shard, _| {
+            if let Some(ledger) = shard.ledger() {
+                let (motions, charges) = ledger.lens();
+                counts.motions += motions as u64;
+                counts.charges += charges as u64;
+                counts.rows_max += ledger.rows_max() as u64;
+            }
+        });
         counts
     }
 
@@ -195,7 +190,7 @@ impl Limiter {
         bucket: Bucket,
         now_ns: u64,
     ) -> Option<Account<'s>> {
-        let shared = *self.plan().rules().get(usize::from(bucket.slot))?.shared()?;
+        let shared = *self.plan().shared(bucket.slot)?;
         Account::open(shard, shared, bucket, now_ns)
     }
 
@@ -228,7 +223,7 @@ impl Limiter {
         let is_calm = flush == Flush::Tick { is_calm: true };
         let level = is_calm.then(|| i64::try_from(account.level()).ok()).flatten();
         let shared = *account.shared();
-        let Some(ledger) = account.ledger_mut() else { return };
+        let Some(ledger) = account.ledger() else { return };
         let n = ledger.view.reach();
         let Some(motion) = account.motion() else { return };
         let is_forced = flush == Flush::Forced;
@@ -273,16 +268,12 @@ impl Limiter {
     fn receive_one(&self, account: &mut Account<'_>, delta: &Delta, is_calm: bool) -> bool {
         let shared = *account.shared();
         let Some(fleet) = self.fleet() else { return false };
-        match account.charge(shared.signed_ticks(delta.spent)) {
-            Charged::Whole => {}
-            Charged::Clipped => fleet.event(FleetEvent::Clipped),
-            Charged::Dropped => fleet.event(FleetEvent::Dropped),
-        }
+        self.charge(account, shared.signed_ticks(delta.spent));
         fleet.note_debt(-account.common_level(), shared.ticks(shared.bucket.burst()));
         if is_calm && let Some(level) = delta.level {
             self.echo(account, i128::from(level));
         }
-        let Some(ledger) = account.ledger_mut() else { return false };
+        let Some(ledger) = account.ledger() else { return false };
         let n = ledger.view.reach();
         let claim = shared.scale.convert(delta.demand, delta.shift).min(shared.scale.fair(1));
         let motion = if claim > 0 { account.motion_or_new() } else { account.motion() };
@@ -299,6 +290,17 @@ impl Limiter {
         let all = u64::from(motion.own) + u64::from(motion.others) + ONE;
         let is_claim = u64::from(claim) * 100 >= CLAIM_PERCENT * all;
         motion.unpublished > 0 && (delta.reserved || is_claim)
+    }
+
+    /// Counts what peers spent of a bucket, and what became of it.
+    pub(super) fn charge(&self, account: &mut Account<'_>, ticks: i128) {
+        let charged = account.charge(ticks);
+        let Some(fleet) = self.fleet() else { return };
+        match charged {
+            Charged::Whole => {}
+            Charged::Clipped => fleet.event(FleetEvent::Clipped),
+            Charged::Dropped => fleet.event(FleetEvent::Dropped),
+        }
     }
 
     /// Lowers the level a little towards `theirs`, where both are known to be of one moment: the peer

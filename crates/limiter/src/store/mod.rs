@@ -177,6 +177,13 @@ impl Store {
         act(&mut shard, now_ns)
     }
 
+    /// Runs `act` on every shard, one after the other, at `now_ns` or later.
+    pub(crate) fn for_each(&self, now_ns: u64, plan: &Plan, mut act: impl FnMut(&mut Shard, u64)) {
+        for index in 0..self.shards() {
+            self.with_shard(index, now_ns, plan, &mut act);
+        }
+    }
+
     /// How many shards there are.
     pub(crate) fn shards(&self) -> usize {
         self.shards.len()
@@ -341,14 +348,6 @@ impl Locked<'_> {
         let index = self.store.shard_of(hash);
         let locked = self.shards.iter_mut().find(|locked| locked.index == index)?;
         Some(&mut *locked.shard)
-    }
-
-    /// The shard that `place` is in.
-    pub(crate) fn shard(&mut self, place: Place) -> Option<&mut Shard> {
-        match place {
-            Place::Shard { at, .. } => self.shards.get_mut(at).map(|locked| &mut *locked.shard),
-            Place::Overflow | Place::None => None,
-        }
     }
 
     /// The tick at which the overflow bucket of `slot` is full, if it is not full now.

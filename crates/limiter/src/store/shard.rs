@@ -61,7 +61,7 @@ impl Entry {
     }
 
     fn token_bucket<'p>(&self, plan: &'p Plan) -> Option<&'p TokenBucket> {
-        plan.rule(self.slot).shared().map(|shared| &shared.bucket)
+        plan.shared(self.slot).map(|shared| &shared.bucket)
     }
 
     /// Whether the bucket is as if untouched.
@@ -169,19 +169,30 @@ impl Shard {
         self.hand = 0;
     }
 
+    /// Lets every charge be paid back by the refill that full levels could not take, up to `now_ns`.
+    pub(crate) fn drain_charges(&mut self, now_ns: u64, plan: &Plan) {
+        for bucket in self.ledger().map_or_else(Vec::new, Ledger::charged) {
+            let full_at = self.find(bucket.hash).map(|(_, entry)| entry.full_at());
+            if let (Some(shared), Some(ledger)) =
+                (plan.shared(bucket.slot), self.ledger.as_deref_mut())
+            {
+                drain(ledger, shared, bucket.hash, full_at, now_ns);
+            }
+        }
+    }
+
     /// Drains every charge up to `now_ns`, when that is too long after the shard was last entered to
     /// tell by ticks for how long a level was full.
     fn settle_charges(&mut self, now_ns: u64, plan: &Plan) {
         let entered_ns = self.entered_ns;
-        let charged = self.ledger().map_or_else(Vec::new, Ledger::charged);
-        for bucket in charged {
+        self.drain_charges(entered_ns, plan);
+        for bucket in self.ledger().map_or_else(Vec::new, Ledger::charged) {
             let full_at = self.find(bucket.hash).map(|(_, entry)| entry.full_at());
             let (Some(shared), Some(ledger)) =
-                (plan.rule(bucket.slot).shared(), self.ledger.as_deref_mut())
+                (plan.shared(bucket.slot), self.ledger.as_deref_mut())
             else {
                 continue;
             };
-            drain(ledger, shared, bucket.hash, full_at, entered_ns);
             let missing = full_at
                 .map_or(0, |full_at| TokenBucket::missing(full_at, shared.bucket.tick(entered_ns)));
             let (n, size) = (ledger.view.reach(), ledger.view.size());
@@ -197,14 +208,7 @@ impl Shard {
 
     /// Drains the charges and drops the motions with which nothing would be lost.
     fn sweep_ledger(&mut self, now_ns: u64, plan: &Plan) {
-        for bucket in self.ledger().map_or_else(Vec::new, Ledger::charged) {
-            let full_at = self.find(bucket.hash).map(|(_, entry)| entry.full_at());
-            if let (Some(shared), Some(ledger)) =
-                (plan.rule(bucket.slot).shared(), self.ledger.as_deref_mut())
-            {
-                drain(ledger, shared, bucket.hash, full_at, now_ns);
-            }
-        }
+        self.drain_charges(now_ns, plan);
         if let Some(ledger) = self.ledger_mut() {
             ledger.drop_motions_at_rest(now_ns);
         }

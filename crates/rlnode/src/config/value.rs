@@ -174,9 +174,8 @@ pub(super) fn check_name(name: &str, what: &str) -> Result<(), String> {
 /// Whether a node may be called `name`: 1 to [`NODE_NAME_BYTES_MAX`] letters, digits, `.`, `_` and
 /// `-`, the first a letter or digit.
 pub fn is_node_name(name: &str) -> bool {
-    let is_known = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     let begins_well = name.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
-    begins_well && name.len() <= NODE_NAME_BYTES_MAX && name.bytes().all(is_known)
+    begins_well && name.len() <= NODE_NAME_BYTES_MAX && name.bytes().all(cluster::is_of_name)
 }
 
 /// Permissions of a unix socket, as three or four octal digits: `0660`.

@@ -273,7 +273,7 @@ mod tests {
     use wire::{ErrorCode, RequestWriter, ServerFrame, decode_reply};
 
     use super::*;
-    use crate::scripted::Scripted;
+    use crate::scripted::{Scripted, patient_frame};
     use crate::shutdown::Stop;
 
     const FRAMES: u64 = 1_000;
@@ -434,13 +434,7 @@ mod tests {
 
     /// Six checks of one key: five are the node's share, the sixth is held.
     fn six(id: u64) -> Vec<u8> {
-        let mut frame = Vec::new();
-        let mut writer = RequestWriter::new(&mut frame, id);
-        for _ in 0..6 {
-            writer.check(&Request::check(b"GET /", b"bob"), Some(1_000_000)).expect("room");
-        }
-        writer.finish();
-        frame
+        patient_frame(id, "bob", 6)
     }
 
     fn id_of(frame: &[u8]) -> u64 {

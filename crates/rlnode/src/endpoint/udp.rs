@@ -140,7 +140,7 @@ mod tests {
 
     use super::*;
     use crate::door::Outcome;
-    use crate::scripted::Scripted;
+    use crate::scripted::{Scripted, patient_frame};
     use crate::shutdown::Stop;
 
     async fn serve_loopback() -> (UdpSocket, Arc<Node>, Stop, JoinHandle<()>) {
@@ -209,13 +209,7 @@ mod tests {
 
     /// Six checks of one key: five are the node's share, the sixth is held.
     fn six(id: u64) -> Vec<u8> {
-        let mut frame = Vec::new();
-        let mut writer = RequestWriter::new(&mut frame, id);
-        for _ in 0..6 {
-            writer.check(&Request::check(b"GET /", b"bob"), Some(1_000_000)).expect("room");
-        }
-        writer.finish();
-        frame
+        patient_frame(id, "bob", 6)
     }
 
     #[tokio::test]
@@ -231,11 +225,7 @@ mod tests {
 
     /// One check that is held behind [`six`].
     fn seventh(id: u64) -> Vec<u8> {
-        let mut frame = Vec::new();
-        let mut writer = RequestWriter::new(&mut frame, id);
-        writer.check(&Request::check(b"GET /", b"bob"), Some(1_000_000)).expect("room");
-        writer.finish();
-        frame
+        patient_frame(id, "bob", 1)
     }
 
     #[tokio::test]
@@ -268,13 +258,7 @@ mod tests {
         assert_eq!(counters.faults(Door::Udp, Fault::HoldLimit), 10);
         assert_eq!(node.limiter().counts().rules[0].units, 10);
         // There is room again: what would be denied at once waits, and passes.
-        let mut patient = Vec::new();
-        let mut writer = RequestWriter::new(&mut patient, 7);
-        for _ in 0..6 {
-            writer.check(&Request::check(b"GET /", b"carol"), Some(1_000_000)).expect("room");
-        }
-        writer.finish();
-        client.send(&patient).await.expect("room");
+        client.send(&patient_frame(7, "carol", 6)).await.expect("room");
         while counters.checks(Door::Udp, Outcome::Allowed) < 16 {
             peer.acknowledge();
             tokio::task::yield_now().await;

@@ -15,7 +15,7 @@ use crate::support::MS;
 /// Names of the members, in the order of their indices on every node.
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 /// All of the store at once.
-const ALL: (limiter::SnapshotPart, usize) = (limiter::SnapshotPart::START, usize::MAX);
+const ALL: (limiter::StorePart, usize) = (limiter::StorePart::START, usize::MAX);
 /// Time between two exchanges.
 const INTERVAL: u64 = 200 * MS;
 
