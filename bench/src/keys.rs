@@ -73,11 +73,16 @@ impl Keys {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014): fast, and random enough to choose keys.
+/// SplitMix64 (Steele, Lea, Flood 2014): fast, and random enough to choose keys and times.
 #[derive(Clone, Debug)]
-struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
+    /// Numbers that follow from `seed`.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -87,7 +92,7 @@ impl Random {
     }
 
     /// A number below `bound`; the bias of less than 2^-40 for any bound used here is no matter.
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         let scaled = u128::from(self.next()) * u128::from(bound);
         (scaled >> 64) as u64
     }

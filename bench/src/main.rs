@@ -2,6 +2,7 @@
 //! nothing; what it finds is printed with the way it was found.
 #![expect(clippy::float_arithmetic, reason = "figures for people; none decides a request")]
 
+mod certificates;
 mod cli;
 mod clock;
 mod driver;
@@ -9,14 +10,18 @@ mod failure;
 mod flood;
 mod growth;
 mod hold;
+mod http;
 mod keys;
 mod load;
+
+mod picture;
 mod pin;
 mod process;
 mod procfs;
 mod report;
 mod server;
 mod sync;
+mod window;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

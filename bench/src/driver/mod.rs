@@ -13,7 +13,7 @@ mod waiter;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub(crate) use connection::Endpoint;
+pub(crate) use connection::{ANSWER_WITHIN, Endpoint};
 pub(crate) use socket::Address;
 pub(crate) use tally::{Answer, Tally, Times};
 

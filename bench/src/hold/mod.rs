@@ -3,7 +3,6 @@
 
 mod picture;
 mod plan;
-mod window;
 
 use std::fmt;
 use std::fs;
@@ -21,9 +20,9 @@ use crate::keys::{Keys, key_text};
 use crate::procfs::Machine;
 use crate::report::{self, Table};
 use crate::server::{Door, Limit, NodeConfig, Server};
+use crate::window::{Bucket, Passed, Window};
 use picture::Picture;
 use plan::{DOORS, Stretch};
-use window::{Bucket, Passed, Window};
 
 /// Number of the key.
 const KEY: u64 = 1;

@@ -1,12 +1,13 @@
 //! The picture of a limit being held, as SVG written by hand: what was answered in each tenth of a
 //! second, and all that passed so far below the most that may. The same answers give the same bytes.
 
-use std::fmt::Write;
-
 use super::plan::DOORS;
-use super::window::{Bucket, Window};
 use crate::clock::NS_PER_S;
 use crate::driver::Answer;
+use crate::picture::{
+    BAR_NS, INK, PALE_INK, Panel, Text, draw_card, draw_legend, grouped, push, step_of, steps,
+};
+use crate::window::{Bucket, Window};
 
 const WIDTH: u32 = 860;
 const HEIGHT: u32 = 360;
@@ -19,16 +20,8 @@ const DOOR_STYLES: [(&str, &str); DOORS] = [
     ("HTTP over unix", "#c8553d"),
 ];
 const DENIED_COLOR: &str = "#e4e8ed";
-const INK: &str = "#1f2328";
-const PALE_INK: &str = "#656d76";
-/// Width of a letter of the legend, at most, in 12-pixel type.
-const LETTER_WIDTH: f64 = 6.3;
-/// Time that a bar stands for.
-const BAR_NS: u64 = NS_PER_S / 10;
 /// Time between two points of the curve.
 const POINT_NS: u64 = NS_PER_S / 50;
-/// Most steps of an axis.
-const STEPS_MAX: f64 = 6.0;
 
 /// What is drawn.
 #[derive(Clone, Copy, Debug)]
@@ -62,17 +55,6 @@ impl Bar {
     }
 }
 
-/// Where numbers are on the picture: x by time, y by count.
-#[derive(Clone, Copy, Debug)]
-struct Panel {
-    left: f64,
-    right: f64,
-    top: f64,
-    bottom: f64,
-    seconds: f64,
-    most: f64,
-}
-
 const LEFT_PANEL: (f64, f64) = (50.0, 540.0);
 const RIGHT_PANEL: (f64, f64) = (606.0, 832.0);
 const TOP: f64 = 122.0;
@@ -91,35 +73,12 @@ impl Picture<'_> {
 
     fn draw_frame(&self, svg: &mut String) {
         let (title, subtitle) = (self.title(), self.subtitle());
-        push(
-            svg,
-            format_args!(
-                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{HEIGHT}\" \
-                 viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
-                 font-family=\"system-ui, -apple-system, 'Segoe UI', sans-serif\" font-size=\"12\">\n\
-                 <title>{}</title>\n\
-                 <rect x=\".5\" y=\".5\" width=\"{}\" height=\"{}\" rx=\"10\" fill=\"#fff\" \
-                 stroke=\"#d0d7de\"/>\n",
-                escaped(&title),
-                WIDTH - 1,
-                HEIGHT - 1
-            ),
-        );
+        draw_card(svg, WIDTH, HEIGHT, &title);
         let heading = Text { size: 17, weight: 600, ..Text::at(20.0, 34.0) };
         heading.push(svg, &title);
         Text { fill: PALE_INK, ..Text::at(20.0, 55.0) }.push(svg, &subtitle);
-        let mut x = 20.0;
         let denied = ("denied", DENIED_COLOR);
-        for (name, color) in DOOR_STYLES.into_iter().chain([denied]) {
-            push(
-                svg,
-                format_args!(
-                    "<rect x=\"{x:.1}\" y=\"73\" width=\"11\" height=\"11\" rx=\"2\" fill=\"{color}\"/>\n"
-                ),
-            );
-            Text::at(x + 16.0, 83.0).push(svg, name);
-            x += 16.0 + LETTER_WIDTH * name.chars().count() as f64 + 16.0;
-        }
+        draw_legend(svg, 20.0, 73.0, DOOR_STYLES.into_iter().chain([denied]));
     }
 
     fn title(&self) -> String {
@@ -250,152 +209,6 @@ impl Picture<'_> {
     }
 }
 
-/// Steps of `step_ns` in as many seconds; at least one.
-fn steps(seconds: u64, step_ns: u64) -> usize {
-    usize::try_from((seconds * NS_PER_S).div_ceil(step_ns)).unwrap_or(usize::MAX).max(1)
-}
-
-/// The step of this number, or else the last of them, of which there is one.
-fn step_of<T>(steps: &mut [T], number: u64) -> &mut T {
-    let last = steps.len() - 1;
-    &mut steps[usize::try_from(number).unwrap_or(last).min(last)]
-}
-
-impl Panel {
-    fn x(&self, seconds: f64) -> f64 {
-        self.left + (self.right - self.left) * seconds / self.seconds
-    }
-
-    fn x_at(&self, ns: u64) -> f64 {
-        self.x(ns as f64 / NS_PER_S as f64)
-    }
-
-    fn y(&self, count: f64) -> f64 {
-        self.bottom - (self.bottom - self.top) * count / self.most
-    }
-
-    /// Lines across with their counts, and seconds below.
-    fn draw_axes(&self, svg: &mut String) {
-        let (left, right, bottom) = (self.left, self.right, self.bottom);
-        let mut lines = String::new();
-        let counts = Text { anchor: "end", size: 11, fill: PALE_INK, ..Text::at(left - 6.0, 0.0) };
-        for count in marks(self.most) {
-            let y = self.y(count);
-            push(&mut lines, format_args!("M{left:.1} {y:.1}H{right:.1}"));
-            Text { y: y + 4.0, ..counts }.push(svg, &grouped_whole(count));
-        }
-        push(svg, format_args!("<path d=\"{lines}\" stroke=\"#eef0f3\"/>\n"));
-        push(
-            svg,
-            format_args!("<path d=\"M{left:.1} {bottom:.1}H{right:.1}\" stroke=\"#afb8c1\"/>\n"),
-        );
-        let seconds =
-            Text { anchor: "middle", size: 11, fill: PALE_INK, ..Text::at(0.0, bottom + 17.0) };
-        for second in marks(self.seconds) {
-            let unit = if second > 0.0 { " s" } else { "" };
-            let label = format!("{}{unit}", grouped_whole(second));
-            Text { x: self.x(second), ..seconds }.push(svg, &label);
-        }
-    }
-
-    /// Bars of these counts upon `bottoms`, which they raise.
-    fn draw_layer(
-        &self,
-        svg: &mut String,
-        color: &str,
-        bottoms: &mut [u64],
-        counts: impl Iterator<Item = u64>,
-    ) {
-        const GAP: f64 = 1.0;
-        let width = (self.right - self.left) / bottoms.len() as f64 - GAP;
-        let mut bars = String::new();
-        for (number, (bottom, count)) in (0..).zip(bottoms.iter_mut().zip(counts)) {
-            if count > 0 {
-                let (x, y) = (self.x_at(number * BAR_NS) + GAP / 2.0, self.y(*bottom as f64));
-                let top = self.y((*bottom + count) as f64);
-                push(&mut bars, format_args!("M{x:.1} {y:.1}V{top:.1}h{width:.1}V{y:.1}z"));
-                *bottom += count;
-            }
-        }
-        push(svg, format_args!("<path d=\"{bars}\" fill=\"{color}\"/>\n"));
-    }
-}
-
-/// Round numbers from 0 to `most`: steps of 1, 2 or 5 with as many noughts as needed.
-fn marks(most: f64) -> Vec<f64> {
-    let mut step = 1.0;
-    for factor in [2.0, 2.5, 2.0].into_iter().cycle() {
-        if most <= step * STEPS_MAX {
-            break;
-        }
-        step *= factor;
-    }
-    let mut marks = vec![0.0];
-    let mut next = step;
-    while next <= most {
-        marks.push(next);
-        next += step;
-    }
-    marks
-}
-
-/// A line of text.
-#[derive(Clone, Copy, Debug)]
-struct Text {
-    x: f64,
-    y: f64,
-    size: u32,
-    weight: u32,
-    fill: &'static str,
-    anchor: &'static str,
-}
-
-impl Text {
-    fn at(x: f64, y: f64) -> Self {
-        Self { x, y, size: 12, weight: 400, fill: INK, anchor: "start" }
-    }
-
-    fn push(self, svg: &mut String, text: &str) {
-        let Self { x, y, size, weight, fill, anchor } = self;
-        push(
-            svg,
-            format_args!(
-                "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\" font-weight=\"{weight}\" \
-                 fill=\"{fill}\" text-anchor=\"{anchor}\">{}</text>\n",
-                escaped(text)
-            ),
-        );
-    }
-}
-
-fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
-    let written = out.write_fmt(text);
-    debug_assert!(written.is_ok(), "a string takes every write");
-}
-
-/// `text` as it stands between two tags.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
-}
-
-fn grouped_whole(number: f64) -> String {
-    let digits = format!("{number:.0}");
-    digits.parse().map_or(digits, grouped)
-}
-
-/// `number` with a comma before every three digits.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -480,17 +293,6 @@ mod tests {
     }
 
     #[test]
-    fn bars_stand_upon_each_other_at_their_time() {
-        let panel =
-            Panel { left: 100.0, right: 120.0, top: 0.0, bottom: 50.0, seconds: 0.2, most: 10.0 };
-        let mut svg = String::new();
-        let mut bottoms = vec![0, 4];
-        panel.draw_layer(&mut svg, "red", &mut bottoms, [0, 2].into_iter());
-        assert_eq!(svg, "<path d=\"M110.5 30.0V20.0h9.0V30.0z\" fill=\"red\"/>\n");
-        assert_eq!(bottoms, [0, 6]);
-    }
-
-    #[test]
     fn everything_is_drawn_within_the_frame_whatever_was_answered() {
         let many: Vec<Answer> = (0..5000).map(|number| answer(number, number % 3 > 0)).collect();
         let few = [&[], &many[..1], &[], &[], &many[..7]];
@@ -513,26 +315,5 @@ mod tests {
         assert!(draw().contains("24 passed in 1.00 s, where 24.00 may"));
         let broken = Picture { holds: false, ..picture([&udp, &[], &[], &[], &[]]) };
         assert!(broken.to_svg().contains("1 passed, too many</text>"));
-    }
-
-    #[test]
-    fn text_is_escaped() {
-        let mut svg = String::new();
-        Text::at(0.0, 0.0).push(&mut svg, "a < b && c > d");
-        assert!(svg.contains(">a &lt; b &amp;&amp; c &gt; d</text>"), "{svg}");
-    }
-
-    #[test]
-    fn an_axis_has_few_marks_at_round_numbers() {
-        assert_eq!(marks(3.0), [0.0, 1.0, 2.0, 3.0]);
-        assert_eq!(marks(105.0), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
-        assert_eq!(marks(1800.0), [0.0, 500.0, 1000.0, 1500.0]);
-        assert_eq!(marks(1e6).len(), 6);
-    }
-
-    #[test]
-    fn digits_stand_in_threes() {
-        let texts = [0, 999, 1000, 1_234_567].map(grouped);
-        assert_eq!(texts, ["0", "999", "1,000", "1,234,567"]);
     }
 }

@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use rustix::process::Pid;
 use serde::Serialize;
 
-pub(crate) use node::{GivenNode, NodeConfig, Status};
+pub(crate) use node::{GivenNode, NodeConfig, Status, program};
 
 use crate::driver::Endpoint;
 use crate::failure::Failure;

@@ -1,11 +1,9 @@
 //! A node of ours: started from a file written for the load, or one that runs already.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
-use std::time::Duration;
 
 use rustix::process::Pid;
 use serde::Deserialize;
@@ -14,15 +12,12 @@ use super::{Door, Endpoints, Limit, Running, Server};
 use crate::driver::codec::Codec;
 use crate::driver::{Address, Endpoint};
 use crate::failure::Failure;
+use crate::http::http_get;
 use crate::pin::CpuList;
 use crate::process::{Folder, Process, free_tcp_port, free_udp_port};
 
 /// Name of the program, which is looked for beside this one.
 const PROGRAM: &str = "rlnode";
-/// How long a node may take to answer over HTTP.
-const HTTP_WITHIN: Duration = Duration::from_secs(2);
-/// Longest answer over HTTP that is read.
-const HTTP_BYTES_MAX: u64 = 1 << 20;
 
 /// What a node is started with.
 #[derive(Clone, Debug)]
@@ -144,7 +139,7 @@ fn file_text(config: &NodeConfig<'_>, doors: &Doors) -> String {
 }
 
 /// The program to start: the one named, or the one beside this.
-fn program(named: Option<&Path>) -> Result<PathBuf, Failure> {
+pub(crate) fn program(named: Option<&Path>) -> Result<PathBuf, Failure> {
     let fail = |cause: String| {
         Failure::because("cannot find rlnode; build it, or name it with --rlnode", cause)
     };
@@ -157,22 +152,6 @@ fn program(named: Option<&Path>) -> Result<PathBuf, Failure> {
         }
     };
     if path.is_file() { Ok(path) } else { Err(fail(format!("there is no `{}`", path.display()))) }
-}
-
-/// Asks for `path`, and returns the status and the body.
-fn http_get(address: SocketAddr, path: &str) -> std::io::Result<(u16, String)> {
-    let mut stream = TcpStream::connect_timeout(&address, HTTP_WITHIN)?;
-    stream.set_read_timeout(Some(HTTP_WITHIN))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: rlnode\r\nConnection: close\r\n\r\n")?;
-    let mut response = String::new();
-    stream.take(HTTP_BYTES_MAX).read_to_string(&mut response)?;
-    split_response(&response).ok_or_else(|| std::io::ErrorKind::InvalidData.into())
-}
-
-fn split_response(response: &str) -> Option<(u16, String)> {
-    let (head, body) = response.split_once("\r\n\r\n")?;
-    let code = head.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
-    Some((code, body.to_owned()))
 }
 
 /// The address of a node that runs already: one door of it.
@@ -285,12 +264,5 @@ mod tests {
              [memory]\nmax = '256MiB'\n\n\
              [[limit]]\nname = 'per-key'\nrate = '1/10000ms'\nburst = 5\n"
         );
-    }
-
-    #[test]
-    fn a_response_is_split_into_status_and_body() {
-        let response = "HTTP/1.1 503 Service Unavailable\r\na: b\r\n\r\nstarting\n";
-        assert_eq!(split_response(response), Some((503, "starting\n".into())));
-        assert_eq!(split_response("SSH-2.0\r\n\r\n"), None);
     }
 }

@@ -48,6 +48,20 @@ impl Server {
         cpus: Option<&CpuList>,
         limit: Limit,
     ) -> Result<Self, Failure> {
+        Self::start_redis_with(program, cpus, |digest| {
+            Bucket::new(digest, limit.period_ms, limit.burst)
+        })
+    }
+
+    /// The same with the bucket that `bucket` makes of the script's digest.
+    ///
+    /// # Errors
+    /// As [`Server::start_redis`].
+    pub(crate) fn start_redis_with(
+        program: &Path,
+        cpus: Option<&CpuList>,
+        bucket: impl FnOnce(&str) -> Bucket,
+    ) -> Result<Self, Failure> {
         // It is started from another folder; a bare name is looked up in the PATH.
         let absolute = program.components().count() > 1;
         let program = if absolute { std::path::absolute(program) } else { Ok(program.into()) }
@@ -69,7 +83,7 @@ impl Server {
         let digest = ask(&unix, &[b"SCRIPT", b"LOAD", SCRIPT.as_bytes()])
             .map_err(|error| Failure::because("redis does not take the script", error))?;
         let digest = String::from_utf8_lossy(&digest).into_owned();
-        let bucket = Bucket::new(&digest, limit.period_ms, limit.burst);
+        let bucket = bucket(&digest);
         let tcp = SocketAddr::from(([127, 0, 0, 1], port));
         Ok(Self {
             name: "redis",

@@ -11,7 +11,7 @@ use limiter::{Limit, Plan, Quota, Rate, Selector, StoreConfig, Unmatched, WhenFu
 use member::{Clock, Member, Settings};
 use serde::{Deserialize, Serialize};
 
-use super::certificates;
+use crate::certificates;
 use crate::clock;
 use crate::failure::Failure;
 use crate::process::{Folder, free_udp_port};

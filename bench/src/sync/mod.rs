@@ -3,7 +3,6 @@
 //! Real members exchange over QUIC on loopback: one that spends in this process, its peers in a second
 //! one, so that what the kernel does for each side counts for that side.
 
-mod certificates;
 mod control;
 mod fleet;
 mod marker;

@@ -29,20 +29,37 @@ impl Bucket {
         Self { before_key, after_key }
     }
 
+    /// A bucket of `burst` units that gains `per_s` in a second. Its times are in microseconds: the
+    /// script divides them by each other only, but keeps an idle bucket a thousand times as long.
+    pub(crate) fn per_second(digest: &str, per_s: u64, burst: u64) -> Self {
+        let mut bucket = Self::new(digest, 0, burst);
+        bucket.after_key.clear();
+        let period_us = format!("{:.9}", 1e6 / per_s as f64);
+        for word in [period_us, burst.to_string(), 1.to_string()] {
+            resp::write_word(&mut bucket.after_key, word.as_bytes());
+        }
+        bucket
+    }
+
     pub(super) fn ask(&self, out: &mut Vec<u8>, keys: &mut Keys, checks: usize, now_ms: u64) {
+        for _ in 0..checks {
+            self.ask_for(out, &keys.next_key(), now_ms);
+        }
+    }
+
+    /// Appends a check of `key` at a time in the unit of the bucket's.
+    pub(crate) fn ask_for(&self, out: &mut Vec<u8>, key: &[u8], now: u64) {
         // Digits of a 64-bit number at most.
         let mut now = [0; 20];
         let mut rest = now.as_mut_slice();
-        let written = write!(rest, "{now_ms}");
+        let written = write!(rest, "{now}");
         debug_assert!(written.is_ok(), "a 64-bit number has at most 20 digits");
         let left = rest.len();
         let now = &now[..now.len() - left];
-        for _ in 0..checks {
-            out.extend_from_slice(&self.before_key);
-            resp::write_word(out, &keys.next_key());
-            out.extend_from_slice(&self.after_key);
-            resp::write_word(out, now);
-        }
+        out.extend_from_slice(&self.before_key);
+        resp::write_word(out, key);
+        out.extend_from_slice(&self.after_key);
+        resp::write_word(out, now);
     }
 }
 
@@ -78,6 +95,17 @@ mod tests {
                 [b"EVALSHA", b"abc", b"1", key, b"3600000", b"100", b"1", b"1234"];
             resp::write_command(&mut expected, &words);
         }
+        assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn a_rate_that_no_millisecond_divides_is_told_in_microseconds() {
+        let mut out = Vec::new();
+        Bucket::per_second("abc", 3000, 100).ask_for(&mut out, b"k", 1_234_567);
+        let mut expected = Vec::new();
+        let words: [&[u8]; 8] =
+            [b"EVALSHA", b"abc", b"1", b"k", b"333.333333333", b"100", b"1", b"1234567"];
+        resp::write_command(&mut expected, &words);
         assert_eq!(out, expected);
     }
 

@@ -1,4 +1,5 @@
 //! An authority and a certificate for each member, made for one measurement and gone with its folder.
+//! A daemon finds them as `ca.pem`, `{node}.pem` and `{node}.key`.
 
 use std::path::Path;
 
@@ -14,7 +15,7 @@ const CA: &str = "ca.pem";
 const SECRET: [u8; 16] = *b"rlbench's secret";
 
 /// Where [`issue`] puts what the member `name` needs.
-pub(super) fn files(folder: &Path, name: &str) -> TlsFiles {
+pub(crate) fn files(folder: &Path, name: &str) -> TlsFiles {
     TlsFiles {
         ca: folder.join(CA),
         cert: folder.join(cert(name)),
@@ -35,7 +36,7 @@ fn key(name: &str) -> String {
 ///
 /// # Errors
 /// If one cannot be written.
-pub(super) fn issue(folder: &Folder, names: &[String]) -> Result<(), Failure> {
+pub(crate) fn issue(folder: &Folder, names: &[String]) -> Result<(), Failure> {
     let made = make(names).map_err(|error| Failure::because("no certificates", error))?;
     for (file, text) in made {
         folder.write(&file, &text)?;
