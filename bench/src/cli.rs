@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use crate::keys::KEYS_MAX;
+use crate::overshoot::OvershootOptions;
 use crate::pin::{CpuList, Pins};
 use crate::server::{Door, GivenNode};
 
@@ -63,6 +64,9 @@ pub(crate) enum Command {
     Flood(FloodOptions),
     /// One key asked over every door at once: does more pass in any window than its limit lets pass?
     Hold(HoldOptions),
+    /// One limit on several nodes, asked in many ways and under trouble: how much more passes than may,
+    /// and how much less
+    Overshoot(Box<OvershootOptions>),
     /// The exchange between nodes: its bytes and CPU, and how long until peers know of a spend
     Sync(SyncOptions),
     /// The peers of `sync`, in a process of their own, which starts it
@@ -273,7 +277,7 @@ pub(crate) struct SyncPeersOptions {
 }
 
 /// Reads `500ms`, `5s` or `2m`.
-fn parse_duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let fail = || {
         let most_s = DURATION_MAX.as_secs();
         format!("`{text}` is no time up to {most_s}s; write a whole number and ms, s or m")
@@ -301,7 +305,7 @@ fn parse_some_duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Reads a time between two exchanges.
-fn parse_interval(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
     let duration = parse_duration(text)?;
     if SYNC_INTERVAL.contains(&duration) {
         Ok(duration)

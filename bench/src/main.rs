@@ -13,6 +13,7 @@ mod hold;
 mod http;
 mod keys;
 mod load;
+mod overshoot;
 
 mod picture;
 mod pin;
@@ -77,6 +78,11 @@ fn run(command: Command) -> Result<Outcome, Failure> {
             let hold = hold::run(&options)?;
             let text = if options.json { hold.to_json()? } else { hold.to_string() };
             Ok(Outcome { text, holds: hold.holds() })
+        }
+        Command::Overshoot(options) => {
+            let overshoot = overshoot::run(&options)?;
+            let text = if options.json { overshoot.to_json()? } else { overshoot.to_string() };
+            Ok(Outcome { text, holds: overshoot.counts() })
         }
         Command::Sync(options) => {
             let sync = sync::run(&options)?;

@@ -30,7 +30,7 @@ const LOG_LINES_SHOWN: usize = 12;
 /// A running server. Dropping it kills it.
 #[derive(Debug)]
 pub(crate) struct Process {
-    name: &'static str,
+    name: String,
     child: Child,
     pid: Pid,
     pidfd: OwnedFd,
@@ -44,7 +44,7 @@ impl Process {
     /// # Errors
     /// If it cannot be started.
     pub(crate) fn start(
-        name: &'static str,
+        name: &str,
         command: &mut Command,
         folder: &Folder,
         cpus: Option<&CpuList>,
@@ -61,7 +61,7 @@ impl Process {
         let child = spawn_on(command, cpus)?.map_err(fail)?;
         let pid = Pid::from_child(&child);
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| fail(error.into()))?;
-        Ok(Self { name, child, pid, pidfd, log })
+        Ok(Self { name: name.to_owned(), child, pid, pidfd, log })
     }
 
     /// Its process id.
@@ -110,6 +110,18 @@ impl Process {
         Failure::new(format!("{} {what}\n{}", self.name, lines.trim_end()))
     }
 
+    /// Whether it has written this.
+    pub(crate) fn has_said(&self, text: &str) -> bool {
+        fs::read_to_string(&self.log).is_ok_and(|log| log.contains(text))
+    }
+
+    /// Ends it as a crash does: it gets no time for anything.
+    pub(crate) fn kill(mut self) {
+        // It may have ended already, which is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     /// Halts it where it stands, so that it uses no CPU while another is measured.
     pub(crate) fn pause(&self) -> Result<(), Failure> {
         self.signal(Signal::STOP)
@@ -128,7 +140,7 @@ impl Process {
             let seconds = STOP_WITHIN.as_secs();
             return Err(self.failed(&format!("did not stop within {seconds} s")));
         }
-        let status = self.child.wait().map_err(|error| Failure::because(self.name, error))?;
+        let status = self.child.wait().map_err(|error| Failure::because(&self.name, error))?;
         if status.success() { Ok(()) } else { Err(self.failed(&format!("stopped with {status}"))) }
     }
 

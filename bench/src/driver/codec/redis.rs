@@ -50,12 +50,12 @@ impl Bucket {
     /// Appends a check of `key` at a time in the unit of the bucket's.
     pub(crate) fn ask_for(&self, out: &mut Vec<u8>, key: &[u8], now: u64) {
         // Digits of a 64-bit number at most.
-        let mut now = [0; 20];
-        let mut rest = now.as_mut_slice();
+        let mut digits = [0; 20];
+        let mut rest = digits.as_mut_slice();
         let written = write!(rest, "{now}");
         debug_assert!(written.is_ok(), "a 64-bit number has at most 20 digits");
         let left = rest.len();
-        let now = &now[..now.len() - left];
+        let now = &digits[..digits.len() - left];
         out.extend_from_slice(&self.before_key);
         resp::write_word(out, key);
         out.extend_from_slice(&self.after_key);
