@@ -38,7 +38,8 @@ fn two_nodes_hold_a_limit_that_each_alone_would_break() {
     let svg = picture.to_str().unwrap();
     // In one second: 300 asked, of which 50 + 100 may pass.
     let common = ["steady", "--members", "2", "--rate", "100", "--burst", "50", "--load", "3"];
-    let told = overshoot(&[&common[..], &["--seconds", "1", "--beside", "static", "--svg", svg]].concat());
+    let told =
+        overshoot(&[&common[..], &["--seconds", "1", "--beside", "static", "--svg", svg]].concat());
     let contenders = told["contenders"].as_array().unwrap();
     assert_eq!(contenders.len(), 2, "{told:#}");
     for contender in contenders {

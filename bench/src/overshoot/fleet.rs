@@ -351,26 +351,29 @@ fn nodes(
     doors.into_iter().enumerate().map(node).collect()
 }
 
-/// The one file of a cluster. Others reach the node i at `fronts[i]`; it listens at `peers[i]`.
+/// The one file of a cluster. Others reach the node i at `fronts[i]`, which it tells them too, so that
+/// none finds a way around; it listens at `peers[i]`.
 fn cluster_text(
     orders: &Orders<'_>,
     fronts: &[SocketAddr],
     peers: &[SocketAddr],
     doors: &[(SocketAddr, SocketAddr)],
 ) -> String {
-    let fronts: Vec<_> = fronts.iter().map(|front| format!("'{front}'")).collect();
+    let list: Vec<_> = fronts.iter().map(|front| format!("'{front}'")).collect();
     let mut text = format!(
         "[listen]\nunix = '{{node}}.sock'\n\n[memory]\nmax = '{MEMORY_MIB}MiB'\n\n\
          [cluster]\nname = 'overshoot'\npeers = [{}]\nsync_interval = '{}ms'\n\
          tls = {{ ca = 'ca.pem', cert = '{{node}}.pem', key = '{{node}}.key' }}\n",
-        fronts.join(", "),
+        list.join(", "),
         orders.interval.as_millis()
     );
-    for (node, ((udp, http), peer)) in doors.iter().zip(peers).enumerate() {
+    for (node, ((udp, http), (peer, front))) in
+        doors.iter().zip(peers.iter().zip(fronts)).enumerate()
+    {
         let name = name(node);
         text += &format!(
             "\n[node.{name}.listen]\nudp = '{udp}'\nhttp = '{http}'\n\
-             [node.{name}.cluster]\nlisten = '{peer}'\n"
+             [node.{name}.cluster]\nlisten = '{peer}'\nadvertise = '{front}'\n"
         );
     }
     let Bucket { per_s, burst } = orders.limit;
@@ -454,7 +457,7 @@ mod tests {
         assert!(text.contains("peers = ['127.0.0.1:1', '127.0.0.1:2', '127.0.0.1:3']\n"));
         assert!(text.contains(
             "[node.b.listen]\nudp = '127.0.0.1:22'\nhttp = '127.0.0.1:32'\n\
-             [node.b.cluster]\nlisten = '127.0.0.1:12'\n"
+             [node.b.cluster]\nlisten = '127.0.0.1:12'\nadvertise = '127.0.0.1:2'\n"
         ));
         assert!(text.ends_with("rate = '1000/s'\nburst = 5\n"));
     }

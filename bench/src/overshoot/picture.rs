@@ -178,7 +178,13 @@ fn draw_row_head(svg: &mut String, side: &Side, run: &Run, top: f64) {
     let (words, fill) = match run.figures.excess.certain {
         Some(over) if over.units > SMALL_EXCESS => {
             let percent = over.percent_of_burst;
-            (format!("{:.0} too many in the fullest window: {percent:.0} % of the burst", over.units), OVER_COLOR)
+            (
+                format!(
+                    "{:.0} too many in the fullest window: {percent:.0} % of the burst",
+                    over.units
+                ),
+                OVER_COLOR,
+            )
         }
         Some(_) => ("never too many".to_owned(), INK),
         None => ("nothing passed".to_owned(), INK),
@@ -227,7 +233,11 @@ mod tests {
                 Seen {
                     sent_ns: Some(ask.at_ns),
                     received_ns: Some(ask.at_ns + 1000),
-                    answered: Answered { allowed, denied: ask.checks - allowed, ..Answered::default() },
+                    answered: Answered {
+                        allowed,
+                        denied: ask.checks - allowed,
+                        ..Answered::default()
+                    },
                 }
             })
             .collect();
