@@ -150,7 +150,8 @@ impl Inspector {
         let truth = &self.keys[key].truth;
         let (ticks, at_ns) = truth.debt_max();
         let numbers = truth.numbers();
-        Excess { ticks, per_unit: numbers.per_unit, burst: numbers.burst, at_ns }
+        let (per_unit, burst) = (numbers.per_unit, numbers.burst);
+        Excess { ticks, least: truth.least(), per_unit, burst, at_ns }
     }
 }
 

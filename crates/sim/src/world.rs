@@ -123,6 +123,9 @@ impl World {
     fn end(mut self) -> Record {
         self.inspect();
         let stuck = self.stuck();
+        for process in self.nodes.iter().filter_map(|node| node.process.as_ref()) {
+            self.record.acknowledged(process.open.open_for_ns(self.now_ns));
+        }
         self.record.close(&self.scenario, self.trace, stuck, &self.inspector);
         self.record
     }
@@ -232,6 +235,9 @@ impl World {
                 return;
             }
             Delivery::Frame(_, frame) => {
+                if let Some(within_ns) = process.open.received(peer, frame, self.now_ns) {
+                    self.record.acknowledged(within_ns);
+                }
                 process.cluster.received(local_ns, link, frame);
                 digest(frame)
             }
