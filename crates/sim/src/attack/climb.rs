@@ -51,6 +51,7 @@ pub fn climb(aim: &Aim, seed: u64, effort: Effort, known: &[Attack]) -> Result<B
         let place = dice.place(climb.kept.len()).min(dice.place(climb.kept.len()));
         climb.meet(vary(&climb.kept[place].0, aim, &mut dice))?;
     }
+    climb.simplify()?;
     let attack = climb.kept.into_iter().next();
     Ok(Best { attack, runs: climb.runs, broken: climb.broken })
 }
@@ -64,6 +65,32 @@ struct Climb {
 }
 
 impl Climb {
+    /// Takes from the worst attack what it does as well without, for as long as there is something.
+    fn simplify(&mut self) -> Result<(), String> {
+        if self.kept.first().is_none_or(|(_, damage)| damage.figure(self.aim.scale) == 0) {
+            return Ok(());
+        }
+        let (mut attack, damage) = self.kept.swap_remove(0);
+        self.kept = vec![(attack.clone(), damage.clone())];
+        let scale = self.aim.scale;
+        let mut place = 0;
+        while let Some(simpler) = simpler(&attack, place) {
+            let kept = std::mem::take(&mut self.kept);
+            self.meet(simpler.clone())?;
+            match self.kept.pop() {
+                Some((_, less)) if less.figure(scale) >= damage.figure(scale) => {
+                    self.kept = vec![(simpler.clone(), less)];
+                    attack = simpler;
+                }
+                _ => {
+                    self.kept = kept;
+                    place += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Runs an attack, and keeps it if it is among the worst.
     fn meet(&mut self, attack: Attack) -> Result<(), String> {
         let damage = attack.run()?;
@@ -84,4 +111,26 @@ impl Climb {
         self.kept.truncate(KEPT);
         Ok(())
     }
+}
+
+/// `attack` without the part at `place` of those that it may be without: a move, a line, a fault that is
+/// not the only one, jitter, loss. None when there is no such part.
+fn simpler(attack: &Attack, place: usize) -> Option<Attack> {
+    let mut simpler = attack.clone();
+    let moves = if attack.moves.len() > 1 { attack.moves.len() } else { 0 };
+    let faults = if attack.faults.len() > 1 { attack.faults.len() } else { 0 };
+    let after_lines = moves + attack.lines.len();
+    let numbers = [&mut simpler.jitter_us, &mut simpler.loss_ppm];
+    if place < moves {
+        simpler.moves.remove(place);
+    } else if place < after_lines {
+        simpler.lines.remove(place - moves);
+    } else if place < after_lines + faults {
+        simpler.faults.remove(place - after_lines);
+    } else {
+        let number =
+            numbers.into_iter().filter(|number| **number > 0).nth(place - after_lines - faults)?;
+        *number = 0;
+    }
+    Some(simpler)
 }
