@@ -14,6 +14,8 @@ pub struct BucketState {
     pub unpublished: i64,
     /// Units in batches that some reachable peer has not acknowledged.
     pub in_flight: i64,
+    /// Units given back in such batches: part of `in_flight`, where they count below 0.
+    pub returned: i64,
     /// The part of both that is only reserved.
     pub reserved: u64,
     /// Batches that carry the bucket and are not acknowledged by all.
@@ -39,6 +41,7 @@ impl Limiter {
                     charge,
                     unpublished: m.unpublished,
                     in_flight: m.in_flight,
+                    returned: m.returned,
                     reserved: m.reserved,
                     open_batches: m.opens,
                     allowance,
