@@ -6,8 +6,8 @@
 //! way back; so the nodes cannot tell the relay from a network. Each ordered pair of nodes is a
 //! *direction* with a [`Weather`] of its own, and each can be cut alone.
 //!
-//! A node does not know which of the fronts is its own before it has dialled it, so nodes that are
-//! started behind a relay must be told how many they are (`expect` in `[cluster]`).
+//! Nodes tell each other where they can be dialled, and would find a way around the relay: each must
+//! be told to advertise its front (`advertise` in `[node.NAME.cluster]`).
 //!
 //! The k-th datagram of a direction meets the same fate whenever the seed and the weather are the
 //! same. What the k-th datagram *is* depends on the nodes and their timers, so a run with real
