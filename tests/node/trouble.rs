@@ -11,8 +11,8 @@ use std::time::Duration;
 use relay::{Relay, Weather};
 use rustix::process::Signal;
 
-use crate::support::fleet::{await_reach, await_reached, left};
-use crate::support::load::{self, FAULT_FREE, KEY, LEDGER, OFTEN, RATE, SHARE};
+use crate::support::fleet::{await_reach, await_reached};
+use crate::support::load::{self, FAULT_FREE, OFTEN, RATE, SHARE};
 use crate::support::{Fleet, Load, Node, pause};
 
 /// How long the load runs before, between and after troubles.
@@ -20,6 +20,9 @@ const A_WHILE: Duration = Duration::from_millis(700);
 /// Lines of `[cluster]`.
 const CLUSTER: &str = "name = \"test\"";
 const NAMES: [&str; 3] = ["a", "b", "c"];
+/// What a node lets through between two exchanges of the account, and a margin for a machine that is
+/// busy: what a crash forgets of it.
+const UNTOLD: u64 = 2 * RATE / 5;
 
 #[track_caller]
 fn three_behind_a_relay(seed: u64) -> (Relay, Vec<Node>) {
@@ -106,9 +109,6 @@ fn rough_weather_under_load_loses_and_doubles_nothing() {
 /// was in flight, and no more.
 #[test]
 fn crashes_in_a_loop_under_load_forget_what_was_in_flight() {
-    /// What a node lets through between two exchanges of the account, and a margin for a machine
-    /// that is busy.
-    const UNTOLD: u64 = 2 * RATE / 5;
     let fleet = Fleet::new(&NAMES, &load::limits());
     let mut nodes = fleet.start();
     let load = Load::on(&nodes, OFTEN);
@@ -116,8 +116,7 @@ fn crashes_in_a_loop_under_load_forget_what_was_in_flight() {
     for _ in 0..2 {
         for index in 0..nodes.len() {
             pause(A_WHILE / 2);
-            let again = fleet.spawn_after(nodes.remove(index), Node::crash);
-            nodes.insert(index, again.await_ready());
+            nodes = replace(&fleet, nodes, index, Node::crash);
             crashes += 1;
             for node in &nodes {
                 await_reached(node, 3);
@@ -126,18 +125,11 @@ fn crashes_in_a_loop_under_load_forget_what_was_in_flight() {
     }
     let outcome = load.stop();
     outcome.assert_held(crashes * SHARE + FAULT_FREE);
-    outcome.assert_broken(2);
-    // A check is charged before it is answered; an answer may have died with its node.
-    let crashes = crashes.unsigned_abs();
-    let exact = LEDGER - outcome.allowed();
-    for node in &nodes {
-        let left = left(node, KEY);
-        assert!((exact - crashes..=exact + crashes * UNTOLD).contains(&left), "{left}, {exact}");
-    }
+    outcome.assert_forgotten(&nodes, crashes.unsigned_abs() * UNTOLD);
 }
 
-/// Every node is stopped and started again, one after the other: nobody is denied an answer for it,
-/// and not a unit of the account is forgotten.
+/// Every node is stopped and started again, one after the other: what it answered until then is
+/// known to all, to the unit.
 #[test]
 fn rolling_restarts_under_load_forget_nothing() {
     let fleet = Fleet::new(&NAMES, &load::limits());
@@ -145,8 +137,7 @@ fn rolling_restarts_under_load_forget_nothing() {
     let load = Load::on(&nodes, OFTEN);
     for index in 0..nodes.len() {
         pause(A_WHILE / 2);
-        let again = fleet.spawn_after(nodes.remove(index), Node::stop);
-        nodes.insert(index, again.await_ready());
+        nodes = replace(&fleet, nodes, index, Node::stop);
         for node in &nodes {
             await_reached(node, 3);
         }
@@ -154,8 +145,6 @@ fn rolling_restarts_under_load_forget_nothing() {
     pause(A_WHILE / 2);
     let outcome = load.stop();
     outcome.assert_held(FAULT_FREE + SHARE);
-    // A connection ends with its node, once.
-    outcome.assert_broken(1);
     outcome.assert_accounts(&nodes);
 }
 
@@ -202,4 +191,78 @@ fn a_node_that_is_paused_again_and_again_costs_nothing() {
     outcome.assert_held(FAULT_FREE + SHARE);
     outcome.assert_answered();
     outcome.assert_accounts(&nodes);
+}
+
+/// Ten nodes, five minutes, and every eight seconds another trouble for another node, in an order that
+/// the seed gives. Run it alone, and in a release build, on a machine that does nothing else.
+#[test]
+#[ignore = "five minutes: cargo test --release -p rlnode --test node -- --ignored --nocapture ten_nodes"]
+fn ten_nodes_live_through_five_minutes_of_trouble() {
+    const NODES: [&str; 10] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+    const SEED: u64 = 10;
+    const TROUBLES: usize = 35;
+    /// A tenth of a burst, and what nothing happened to: 6.7 % of a burst (docs/simulation.md).
+    const TENTH: i64 = 20;
+    const TEN_FAULT_FREE: i64 = 14;
+    let (fleet, relay) = Fleet::behind_relay(&NODES, CLUSTER, &load::limits(), SEED);
+    let mut nodes = fleet.start();
+    let load = Load::on(&nodes, 3 * OFTEN);
+    let mut crashes = 0;
+    for trouble in 0..TROUBLES {
+        pause(6 * A_WHILE);
+        let victim = (7 * trouble + 3) % NODES.len();
+        match trouble % 6 {
+            0 => meet(&nodes, victim, || relay.isolate(victim), || relay.rejoin(victim)),
+            1 => one_way(&relay, &nodes, victim, |other| (victim, other)),
+            2 => one_way(&relay, &nodes, victim, |other| (other, victim)),
+            3 => {
+                nodes[victim].suspend();
+                pause(2 * A_WHILE);
+                nodes[victim].signal(Signal::CONT);
+            }
+            4 => nodes = replace(&fleet, nodes, victim, Node::stop),
+            _ => {
+                nodes = replace(&fleet, nodes, victim, Node::crash);
+                crashes += 1;
+            }
+        }
+        for node in &nodes {
+            await_reached(node, NODES.len());
+        }
+    }
+    let outcome = load.stop();
+    let troubles = i64::try_from(TROUBLES).expect("few");
+    outcome.assert_held(troubles * TENTH + TEN_FAULT_FREE);
+    outcome.assert_forgotten(&nodes, crashes * UNTOLD);
+}
+
+/// Brings a cut about and ends it again, some seconds later.
+#[track_caller]
+fn meet(nodes: &[Node], victim: usize, cut: impl FnOnce(), mend: impl FnOnce()) {
+    cut();
+    for (index, node) in nodes.iter().enumerate() {
+        await_reach(node, if index == victim { 1 } else { nodes.len() - 1 });
+    }
+    pause(2 * A_WHILE);
+    mend();
+}
+
+/// Cuts one direction between the victim and each other node.
+#[track_caller]
+fn one_way(relay: &Relay, nodes: &[Node], victim: usize, to: impl Fn(usize) -> (usize, usize)) {
+    let others = || (0..nodes.len()).filter(|other| *other != victim).map(&to);
+    meet(
+        nodes,
+        victim,
+        || others().for_each(|(from, to)| relay.cut(from, to)),
+        || others().for_each(|(from, to)| relay.mend(from, to)),
+    );
+}
+
+/// Ends the node at this place and starts it again.
+#[track_caller]
+fn replace(fleet: &Fleet, mut nodes: Vec<Node>, place: usize, end: impl FnOnce(Node)) -> Vec<Node> {
+    let again = fleet.spawn_after(nodes.remove(place), end);
+    nodes.insert(place, again.await_ready());
+    nodes
 }
