@@ -228,26 +228,37 @@ impl Outcome {
     pub(crate) fn excess(&self) -> i64 {
         let mut allowed: Vec<_> = self.decided().filter(|it| it.is_allowed).copied().collect();
         allowed.sort_by_key(|it| it.answered);
-        let mut worst = i64::MIN;
-        for begin in allowed.iter().map(|it| it.asked) {
-            let mut passed = 0;
-            for it in allowed.iter().filter(|it| it.asked >= begin) {
-                passed += 1;
-                let grown = allowance_grown(it.answered - begin);
-                worst = worst.max(passed - signed(RATE) - signed(grown));
+        let mut asked: Vec<_> =
+            allowed.iter().enumerate().map(|(place, it)| (it.asked, place)).collect();
+        asked.sort_unstable();
+        // Windows begin at a question, the latest first, and end at an answer. The tree has the answers
+        // in order as its leaves, and above each part of them what passed in it and its best end.
+        let leaves = allowed.len().next_power_of_two();
+        let (mut passed, mut best) = (vec![0; 2 * leaves], vec![i64::MIN / 2; 2 * leaves]);
+        let mut worst = i64::MIN / 2;
+        for (begin, place) in asked.into_iter().rev() {
+            let mut part = leaves + place;
+            passed[part] = UNIT;
+            best[part] = UNIT - refilled(allowed[place].answered);
+            while part > 1 {
+                part /= 2;
+                let (early, late) = (2 * part, 2 * part + 1);
+                passed[part] = passed[early] + passed[late];
+                best[part] = best[early].max(passed[early] + best[late]);
             }
+            worst = worst.max(best[1] + refilled(begin));
         }
-        worst
+        (worst - signed(RATE) * UNIT).div_euclid(UNIT)
     }
 
     /// What one exact bucket that was asked the same questions at the same times lets through.
     pub(crate) fn central(&self) -> u64 {
-        const UNIT: u64 = 1_000_000_000;
-        let mut asked: Vec<_> = self.decided().map(|it| nanoseconds(it.asked)).collect();
+        let mut asked: Vec<_> = self.decided().map(|it| it.asked).collect();
         asked.sort_unstable();
-        let (mut level, mut last, mut passed) = (RATE * UNIT, 0, 0);
+        let full = signed(RATE) * UNIT;
+        let (mut level, mut last, mut passed) = (full, Duration::ZERO, 0);
         for now in asked {
-            level = (level + (now - last) * RATE).min(RATE * UNIT);
+            level = (level + refilled(now - last)).min(full);
             last = now;
             if level >= UNIT {
                 level -= UNIT;
@@ -286,13 +297,13 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Units that the hot limit refills in this time, rounded up.
-fn allowance_grown(time: Duration) -> u64 {
-    (nanoseconds(time) * RATE).div_ceil(1_000_000_000)
-}
+/// Of a unit, so that what a nanosecond refills is whole.
+const UNIT: i64 = 1_000_000_000;
 
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).expect("a test ends within 64 bits of time")
+/// What the hot limit refills in this time, in parts of a unit.
+fn refilled(time: Duration) -> i64 {
+    let ns = i64::try_from(time.as_nanos()).expect("a test ends within 64 bits of time");
+    ns * signed(RATE)
 }
 
 fn signed(units: u64) -> i64 {
