@@ -21,6 +21,11 @@ const UNIT_MS: u64 = 36_000;
 /// What one of three nodes may have in flight of a hundred units when none has shown a demand: a
 /// third, in whole units.
 const SHARE: usize = 34;
+/// And what one may have in flight when peers know of its demand alone: 0.2 / 3 + 0.8 of the level.
+const EARNED_SHARE: u64 = 87;
+/// By how many of a hundred units the echo may lower a level for what only some have heard of: 4 % of
+/// the burst (docs/simulation.md). It never raises one.
+const LOWERED: u64 = 4;
 
 /// Three nodes behind a relay of which `alice` has spent forty of a hundred.
 #[track_caller]
@@ -98,7 +103,11 @@ fn groups_that_overlap_spend_the_part_of_who_is_in_both_twice_at_most() {
     let spent = 40 + u64::try_from(passed).expect("few units");
     for node in &nodes {
         let full_after_units = full_after_ms(node, "alice").div_ceil(UNIT_MS);
-        assert_eq!(full_after_units, spent, "`{}`", node.place().node());
+        let name = node.place().node();
+        assert!(
+            (spent..=spent + LOWERED).contains(&full_after_units),
+            "`{name}`: {full_after_units}"
+        );
     }
 }
 
@@ -123,8 +132,9 @@ fn a_crash_forgets_what_was_in_flight_and_nothing_else() {
     }
 }
 
-/// A crash within a millisecond of a spend, on a network where all is well: each peer knows all of it,
-/// or none of it, and in the end too little passes or at most what was in flight too much.
+/// A crash within a millisecond of a spend, on a network where all is well: peers know some of it or
+/// none, and what they do not know was in flight. A demand that they acknowledged while the node still
+/// answered has made its share larger.
 #[test]
 fn a_crash_right_after_a_spend_forgets_a_share_at_most() {
     let fleet = Fleet::new(&NAMES, HUNDRED_PER_HOUR);
@@ -140,9 +150,9 @@ fn a_crash_right_after_a_spend_forgets_a_share_at_most() {
         }
         let known = [&nodes[0], &nodes[1], &nodes[2]].map(|node| left(node, key));
         process::say(&format!("{passed} passed; after the crash are left {known:?} of 100"));
-        assert!((1..=SHARE).contains(&passed), "{passed}");
         let exact = 100 - u64::try_from(passed).expect("few units");
-        assert!(known.iter().all(|left| (exact..=100).contains(left)), "{known:?}, {exact}");
+        let most = (exact + EARNED_SHARE).min(100);
+        assert!(exact < 100 && known.iter().all(|left| (exact..=most).contains(left)), "{exact}");
     }
     wait_until("nobody is held", HEARD * 5, || {
         nodes.iter().all(|node| node.metrics().sum("rlnode_cluster_holding", &[]) == 0)
