@@ -29,6 +29,9 @@ pub struct Settings {
     pub region: String,
     /// Address to listen on for peers, and to dial them from. Port 0 takes any.
     pub listen: SocketAddr,
+    /// Where others can dial this node, which gossip tells them; none: where it listens. To be given
+    /// where something stands between: a relay, a translation of addresses.
+    pub advertise: Option<SocketAddr>,
     /// Where peers are: `host:port`, each of one host or a name of DNS that gives many addresses.
     /// This node may be among them. Resolved again while the member runs.
     pub peers: Vec<String>,
