@@ -6,20 +6,35 @@ use crate::tree::Tree;
 use crate::{Findings, assert_finds, assert_holds};
 
 /// Every package of ours, and the packages of ours that it may import.
-const MAY_IMPORT: [(&str, &[&str]); 9] = [
+const MAY_IMPORT: [(&str, &[&str]); 10] = [
     ("rlnode-limiter", &[]),
     ("rlnode-wire", &["rlnode-limiter"]),
     ("rlnode-client", &["rlnode-limiter", "rlnode-wire"]),
     ("rlnode-cluster", &["rlnode-limiter", "rlnode-wire"]),
     ("rlnode-member", &["rlnode-limiter", "rlnode-wire", "rlnode-cluster"]),
     ("rlnode-sim", &["rlnode-limiter", "rlnode-wire", "rlnode-cluster"]),
+    ("rlnode-relay", &[]),
     (
         "rlnode",
-        &["rlnode-limiter", "rlnode-wire", "rlnode-client", "rlnode-cluster", "rlnode-member"],
+        &[
+            "rlnode-limiter",
+            "rlnode-wire",
+            "rlnode-client",
+            "rlnode-cluster",
+            "rlnode-member",
+            "rlnode-relay",
+        ],
     ),
     (
         "rlbench",
-        &["rlnode-limiter", "rlnode-wire", "rlnode-client", "rlnode-cluster", "rlnode-member"],
+        &[
+            "rlnode-limiter",
+            "rlnode-wire",
+            "rlnode-client",
+            "rlnode-cluster",
+            "rlnode-member",
+            "rlnode-relay",
+        ],
     ),
     // Like the other tests, the fuzz targets reach into the daemon.
     ("rlnode-fuzz", &["rlnode-limiter", "rlnode-wire", "rlnode-client", "rlnode"]),
