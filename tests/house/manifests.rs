@@ -42,7 +42,7 @@ const MAY_IMPORT: [(&str, &[&str]); 10] = [
 
 /// Packages of others that only some of ours may import. A name stands for its family too:
 /// `tokio` is also `tokio-util`.
-const CONFINED: [(&str, &[&str]); 9] = [
+const CONFINED: [(&str, &[&str]); 10] = [
     // Codecs of wire formats stay where bytes become types.
     ("bincode", &["rlnode-wire"]),
     ("wincode", &["rlnode-wire"]),
@@ -50,6 +50,7 @@ const CONFINED: [(&str, &[&str]); 9] = [
     ("axum", &["rlnode", "rlbench", "rlnode-fuzz"]),
     ("tonic", &["rlnode", "rlbench"]),
     ("clap", &["rlnode", "rlbench"]),
+    ("ratatui", &["rlnode"]),
     ("foca", &["rlnode-member"]),
     ("quinn", &["rlnode-member"]),
     ("rustls", &["rlnode-member"]),

@@ -1,0 +1,455 @@
+//! `rlnode demo`: nodes in one process that hold one limit together, under uneven calls, while the
+//! network between them is cut and they crash and come back.
+//!
+//! The nodes are real members of a cluster: threads, sockets, QUIC, certificates. What lies between
+//! them is a relay, which is how the network is cut. Everything that is shown is measured where the
+//! calls are made. It needs no file, listens on loopback alone, and leaves nothing behind.
+//!
+//! | file | what is there |
+//! |---|---|
+//! | `script.rs`, `traffic.rs` | what happens and when; who calls where and how often |
+//! | `papers.rs`, `fleet.rs`, `node.rs` | certificates; the nodes and the network; one node and its callers |
+//! | `tally.rs`, `view.rs`, `story.rs` | what the callers saw; what the nodes say; what happened |
+//! | `chart.rs`, `picture.rs`, `screen.rs` | what is drawn, and the terminal |
+//! | `plain.rs`, `words.rs` | the same in lines, and words for both |
+
+mod chart;
+mod fleet;
+mod node;
+mod papers;
+mod picture;
+mod plain;
+mod screen;
+mod script;
+mod story;
+mod tally;
+mod traffic;
+mod view;
+mod words;
+
+use std::fmt;
+use std::io::{self, ErrorKind, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use limiter::{Limit, Plan, PlanError, Quota, Rate, Unmatched};
+use member::StartError;
+use parking_lot::{Condvar, Mutex};
+
+use crate::certificate::CertificateError;
+use crate::clock;
+use chart::Ink;
+use fleet::Fleet;
+use node::Board;
+use picture::Picture;
+use plain::Plain;
+use screen::Screen;
+use script::{Action, Script, ScriptError};
+use story::Story;
+use view::World;
+use words::{letter, node_name};
+
+/// Fewest nodes of a demo: one holds a limit by itself.
+pub const MEMBERS_MIN: usize = 2;
+/// Most nodes: as many as a picture has colours.
+pub const MEMBERS_MAX: usize = 5;
+
+/// What the limit of the demo lets through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Offer {
+    /// Units in a second.
+    per_s: u64,
+    /// Units of the bucket.
+    burst: u64,
+}
+
+const OFFER: Offer = Offer { per_s: 200, burst: 200 };
+/// Calls in a second to all nodes together: half more than the limit lets through.
+const CALLS_PER_S: u64 = OFFER.per_s * 3 / 2;
+/// Calls to each node in a burst: the whole bucket.
+const BURST_CALLS: u64 = OFFER.burst;
+/// How long the callers rest in a lull: the bucket is full before.
+const LULL_NS: u64 = 1_200_000_000;
+/// Everybody calls the same, so that there is one bucket.
+const ENDPOINT: &[u8] = b"GET /";
+const KEY: &[u8] = b"everybody";
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// Time between two looks at the nodes, and between two pictures.
+const FRAME: Duration = Duration::from_millis(50);
+/// How long the nodes may take to find each other.
+const WHOLE_WITHIN_NS: u64 = 20 * NS_PER_S;
+/// How long a demo without an end of its own lasts where nobody can end it, in milliseconds.
+const UNATTENDED_MS_MIN: u64 = 5_000;
+/// How much longer it waits for what is yet to come of an event, in milliseconds.
+const OPEN_MS_MAX: u64 = 10_000;
+
+/// The limit of the demo.
+fn plan(offer: Offer) -> Result<Plan, PlanError> {
+    let rate = Rate { count: offer.per_s, period_ns: NS_PER_S };
+    let quota = Quota::TokenBucket { rate, burst: offer.burst };
+    Plan::compile(vec![Limit::new("one-for-all", quota)], Unmatched::Deny)
+}
+
+/// What is shown, to whom, and for how long.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Nodes: [`MEMBERS_MIN`] to [`MEMBERS_MAX`].
+    pub members: usize,
+    /// Decides who calls where and when.
+    pub seed: u64,
+    /// When it ends, in seconds since the calls began; none: with the script, or at a terminal when
+    /// told to.
+    pub seconds: Option<u64>,
+    /// What happens: `auto`, `none`, or steps such as `2s burst, 4s cut c`.
+    pub script: String,
+    /// How it is shown.
+    pub face: FaceKind,
+}
+
+/// How the demo is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaceKind {
+    /// A picture at the terminal, which takes keys.
+    Screen {
+        /// In colours; else in shades.
+        colours: bool,
+    },
+    /// Lines, without any codes for a terminal.
+    Lines,
+}
+
+/// Why there is no demo.
+#[derive(Debug)]
+pub enum DemoError {
+    /// The script cannot be played.
+    Script(ScriptError),
+    /// The system does not give what is needed.
+    System(&'static str, io::Error),
+    /// There are no certificates.
+    Certificate(CertificateError),
+    /// The limit is none.
+    Plan(PlanError),
+    /// The node of this number does not start.
+    Start(usize, StartError),
+    /// The nodes do not find each other.
+    NotWhole,
+    /// The node of this number has failed.
+    Failed(usize),
+    /// It cannot be shown.
+    Show(io::Error),
+}
+
+impl fmt::Display for DemoError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Script(error) => error.fmt(f),
+            Self::System(what, error) => write!(f, "the system gives no {what}: {error}"),
+            Self::Certificate(error) => write!(f, "there are no certificates: {error}"),
+            Self::Plan(error) => write!(f, "the limit of the demo is refused: {error}"),
+            Self::Start(index, error) => {
+                write!(f, "node `{}` does not start: {error}", node_name(*index))
+            }
+            Self::NotWhole => write!(
+                f,
+                "the nodes did not find each other within {} s; is UDP on loopback blocked, or the \
+                 machine overloaded?",
+                WHOLE_WITHIN_NS / NS_PER_S
+            ),
+            Self::Failed(index) => write!(f, "node `{}` has failed", node_name(*index)),
+            Self::Show(error) => {
+                write!(f, "the demo cannot be shown: {error}; try it with --plain")
+            }
+        }
+    }
+}
+
+impl std::error::Error for DemoError {}
+
+/// How somebody else than the keys ends the demo.
+#[derive(Debug, Default)]
+pub struct Interrupt {
+    is_told: Mutex<bool>,
+    told: Condvar,
+}
+
+impl Interrupt {
+    /// The demo is to end.
+    pub fn tell(&self) {
+        *self.is_told.lock() = true;
+        self.told.notify_all();
+    }
+
+    /// Whether it is.
+    fn is_told(&self) -> bool {
+        *self.is_told.lock()
+    }
+
+    /// Waits until it is, for `patience` at most.
+    fn wait(&self, patience: Duration) {
+        let mut is_told = self.is_told.lock();
+        if !*is_told {
+            self.told.wait_for(&mut is_told, patience);
+        }
+    }
+}
+
+/// Shows the demo, and at its end writes to `out` what was measured.
+///
+/// # Errors
+/// See [`DemoError`]. A reader of `out` that is gone is none.
+pub fn run(options: &Options, out: &mut dyn Write, interrupt: &Interrupt) -> Result<(), DemoError> {
+    match show(options, out, interrupt) {
+        Err(DemoError::Show(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}
+
+fn show(options: &Options, out: &mut dyn Write, interrupt: &Interrupt) -> Result<(), DemoError> {
+    let script = match options.script.as_str() {
+        "auto" => Script::auto(options.members),
+        "none" => Script::default(),
+        text => Script::parse(text, options.members).map_err(DemoError::Script)?,
+    };
+    let board = Arc::new(Board::new().map_err(DemoError::Plan)?);
+    let fleet = Fleet::start(options.members, options.seed, CALLS_PER_S, &board)?;
+    let face = match options.face {
+        FaceKind::Screen { colours } => {
+            let ink = if colours { Ink::Colour } else { Ink::Plain };
+            Face::Screen(Box::new(Screen::open(ink, options.members).map_err(DemoError::Show)?))
+        }
+        FaceKind::Lines => {
+            let Offer { per_s, burst } = OFFER;
+            let (members, seed) = (options.members, options.seed);
+            let title = format!(
+                "{members} nodes in this process hold one limit: {per_s}/s, burst {burst}; seed {seed}"
+            );
+            writeln!(out, "{title}").map_err(DemoError::Show)?;
+            Face::Lines { plain: Plain::default(), out, interrupt }
+        }
+    };
+    let mut stage = Stage {
+        fleet,
+        script,
+        story: Story::default(),
+        face,
+        interrupt,
+        end_ms: options.seconds.map(|seconds| seconds.saturating_mul(1_000)),
+        has_begun: false,
+        has_ended: false,
+    };
+    stage.gather()?;
+    stage.play()?;
+    let Some(summary) = stage.end()? else { return Ok(()) };
+    writeln!(out, "{summary}").map_err(DemoError::Show)
+}
+
+/// How the demo is shown, with what that takes.
+enum Face<'a> {
+    Screen(Box<Screen>),
+    Lines { plain: Plain, out: &'a mut dyn Write, interrupt: &'a Interrupt },
+}
+
+impl Face<'_> {
+    fn show(&mut self, picture: &Picture<'_>) -> io::Result<()> {
+        match self {
+            Self::Screen(screen) => screen.show(picture),
+            Self::Lines { plain, out, .. } => plain.write(picture, out),
+        }
+    }
+
+    fn wait(&mut self) -> io::Result<Option<Action>> {
+        match self {
+            Self::Screen(screen) => screen.wait(FRAME),
+            Self::Lines { interrupt, .. } => {
+                interrupt.wait(FRAME);
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// The demo while it runs.
+struct Stage<'a> {
+    fleet: Fleet,
+    script: Script,
+    story: Story,
+    face: Face<'a>,
+    interrupt: &'a Interrupt,
+    end_ms: Option<u64>,
+    has_begun: bool,
+    has_ended: bool,
+}
+
+impl Stage<'_> {
+    /// Waits until the nodes have found each other.
+    fn gather(&mut self) -> Result<(), DemoError> {
+        let deadline_ns = clock::boot_ns().saturating_add(WHOLE_WITHIN_NS);
+        while !self.has_ended && !self.is_whole() {
+            if clock::boot_ns() > deadline_ns {
+                return Err(DemoError::NotWhole);
+            }
+            self.look()?;
+            self.has_ended |= self.face.wait().map_err(DemoError::Show)? == Some(Action::Quit);
+        }
+        Ok(())
+    }
+
+    fn is_whole(&self) -> bool {
+        let nodes = self.fleet.views();
+        let world = World { nodes: &nodes, cut: self.fleet.cut_off() };
+        world.is_settled() && nodes.iter().all(|view| view.reached == nodes.len())
+    }
+
+    /// Lets the callers call, and everything happen, until the end.
+    fn play(&mut self) -> Result<(), DemoError> {
+        if self.has_ended {
+            return Ok(());
+        }
+        self.fleet.board().open();
+        self.has_begun = true;
+        while !self.has_ended {
+            let now_ms = self.elapsed_ms();
+            while let Some(action) = self.script.due(now_ms) {
+                self.act(action)?;
+            }
+            self.look()?;
+            if let Some(action) = self.face.wait().map_err(DemoError::Show)? {
+                if action != Action::Quit {
+                    // Whoever presses a key has the demo from then on.
+                    self.script.stop();
+                }
+                self.act(action)?;
+            }
+            self.has_ended |= self.is_over();
+        }
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        let elapsed_ms = self.elapsed_ms();
+        match (self.end_ms, &self.face) {
+            (Some(end_ms), _) => elapsed_ms >= end_ms,
+            (None, Face::Screen(_)) => false,
+            (None, Face::Lines { .. }) => {
+                let end_ms = self.script.end_ms().max(UNATTENDED_MS_MIN);
+                let is_open = self.story.is_open() && elapsed_ms < end_ms + OPEN_MS_MAX;
+                elapsed_ms >= end_ms && !is_open
+            }
+        }
+    }
+
+    /// Looks at the nodes, and shows everything.
+    fn look(&mut self) -> Result<(), DemoError> {
+        if let Some(index) = self.fleet.failed() {
+            return Err(DemoError::Failed(index));
+        }
+        self.has_ended |= self.interrupt.is_told();
+        let nodes = self.fleet.views();
+        let world = World { nodes: &nodes, cut: self.fleet.cut_off() };
+        let (story, face) = (&mut self.story, &mut self.face);
+        let (next, has_begun) = (self.script.next(), self.has_begun);
+        self.fleet
+            .board()
+            .with_tally(|now_ns, tally| {
+                story.observe(tally.elapsed_ms(now_ns), &world, tally.burst());
+                face.show(&Picture { now_ns, tally, world, story, next, has_begun })
+            })
+            .map_err(DemoError::Show)
+    }
+
+    fn elapsed_ms(&self) -> u64 {
+        self.fleet.board().with_tally(|now_ns, tally| tally.elapsed_ms(now_ns))
+    }
+
+    /// Makes something happen, or says why it cannot.
+    fn act(&mut self, action: Action) -> Result<(), DemoError> {
+        let now_ms = self.elapsed_ms();
+        let is_possible = match action {
+            Action::Cut(node) => self.fleet.is_running(node) && !self.fleet.cut_off()[node],
+            Action::Heal(node) => self.fleet.is_running(node) && self.fleet.cut_off()[node],
+            Action::Kill(node) => self.fleet.is_running(node),
+            Action::Join(node) => !self.fleet.is_running(node),
+            Action::Burst => !self.story.is_in_burst(),
+            Action::Lull | Action::Quit => true,
+        };
+        if !is_possible {
+            self.story.tell(now_ms, format!("{action}: {}", why_not(action)));
+            return Ok(());
+        }
+        match action {
+            Action::Lull => {
+                self.fleet.board().rest(clock::boot_ns().saturating_add(LULL_NS));
+            }
+            Action::Burst => {
+                self.fleet.board().with_tally(|_, tally| tally.begin_burst());
+                let calls = self.fleet.burst();
+                self.fleet.board().with_tally(|_, tally| tally.expect_of_burst(calls));
+            }
+            Action::Cut(node) => self.fleet.cut(node),
+            Action::Heal(node) => self.fleet.heal(node),
+            Action::Kill(node) => self.fleet.kill(node),
+            Action::Join(node) => self.fleet.join(node)?,
+            Action::Quit => self.has_ended = true,
+        }
+        self.story.begin(now_ms, action, what_happens(action));
+        Ok(())
+    }
+
+    /// Ends everything, and says what was measured; nothing if the calls never began.
+    fn end(self) -> Result<Option<String>, DemoError> {
+        self.fleet.board().close();
+        let story = &self.story;
+        let summary =
+            self.fleet.board().with_tally(|now_ns, tally| plain::summary(tally, story, now_ns));
+        Ok(self.has_begun.then_some(summary))
+    }
+}
+
+fn what_happens(action: Action) -> String {
+    match action {
+        Action::Lull => "lull: the callers rest, and the bucket fills".to_owned(),
+        Action::Burst => "burst: every node is asked for the whole bucket at once".to_owned(),
+        Action::Cut(node) => format!("cut {} off", letter(node)),
+        Action::Heal(node) => format!("heal {}", letter(node)),
+        Action::Kill(node) => format!("kill {}", letter(node)),
+        Action::Join(node) => format!("start {} again", letter(node)),
+        Action::Quit => "quit".to_owned(),
+    }
+}
+
+fn why_not(action: Action) -> &'static str {
+    match action {
+        Action::Cut(_) => "it does not run, or is cut off already",
+        Action::Heal(_) => "it does not run, or is not cut off",
+        Action::Kill(_) => "it does not run",
+        Action::Join(_) => "it runs",
+        Action::Burst => "the last one is not answered yet",
+        Action::Lull | Action::Quit => "it cannot be",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_of_the_demo_is_one() {
+        assert_eq!(plan(OFFER).expect("a plan").rules().len(), 1);
+    }
+
+    #[test]
+    fn a_script_that_cannot_be_played_starts_nothing() {
+        let options = Options {
+            members: 3,
+            seed: 1,
+            seconds: None,
+            script: "4s cut d".to_owned(),
+            face: FaceKind::Lines,
+        };
+        let mut out = Vec::new();
+        let error = run(&options, &mut out, &Interrupt::default()).expect_err("no node d");
+        assert!(error.to_string().contains("there is no node `d`"), "{error}");
+        assert!(out.is_empty());
+    }
+}

@@ -1,0 +1,221 @@
+//! The demo without a terminal: a line for each second and each event, and the summary at the end.
+
+use std::io::{self, Write};
+
+use super::picture::Picture;
+use super::story::{Event, Story};
+use super::tally::Tally;
+use super::view::NodeView;
+use super::words::{grouped, letter, percent, seconds, tenths};
+
+const MS_PER_S: u64 = 1_000;
+
+/// What was written so far.
+#[derive(Debug, Default)]
+pub(super) struct Plain {
+    /// Whole seconds that have a line.
+    seconds: u64,
+    /// Events that have a line.
+    events: u64,
+    /// Numbers of events that have a line and no outcome yet.
+    open: Vec<u64>,
+}
+
+impl Plain {
+    /// Writes what is new in `picture`.
+    ///
+    /// # Errors
+    /// As `out`.
+    pub(super) fn write(&mut self, picture: &Picture<'_>, out: &mut dyn Write) -> io::Result<()> {
+        self.write_events(picture.story, out)?;
+        let elapsed = picture.tally.elapsed_ms(picture.now_ns) / MS_PER_S;
+        if picture.has_begun && elapsed > self.seconds {
+            self.seconds = elapsed;
+            writeln!(out, "{}", second_line(picture))?;
+        }
+        out.flush()
+    }
+
+    fn write_events(&mut self, story: &Story, out: &mut dyn Write) -> io::Result<()> {
+        for event in story.events() {
+            if event.number >= self.events {
+                self.events = event.number + 1;
+                writeln!(out, "{}", event.line())?;
+                self.open.push(event.number);
+            }
+            if let Some(line) = event.outcome_line()
+                && let Some(place) = self.open.iter().position(|number| *number == event.number)
+            {
+                self.open.remove(place);
+                writeln!(out, "{line}")?;
+            }
+        }
+        // Of what is not kept any more nothing will come.
+        let kept = story.events().next().map_or(0, |event| event.number);
+        self.open.retain(|number| *number >= kept);
+        Ok(())
+    }
+}
+
+/// `4.0 s  asked 301/s, admitted 200/s (A 30, B 90, C 80); 998 of 1,000 in all; A synced 3/3, ...`.
+fn second_line(picture: &Picture<'_>) -> String {
+    let tally = picture.tally;
+    let last_second = tally.last_second(picture.now_ns);
+    let nodes = 0..picture.world.nodes.len();
+    let admitted: Vec<_> = nodes
+        .map(|node| format!("{} {}", letter(node), grouped(last_second.admitted[node])))
+        .collect();
+    let states: Vec<_> =
+        picture.world.nodes.iter().enumerate().map(|(node, view)| state(node, view)).collect();
+    format!(
+        "{:>7}  asked {}/s, admitted {}/s ({}); {} of {} in all; {}",
+        seconds(tally.elapsed_ms(picture.now_ns)),
+        grouped(last_second.asked.iter().sum()),
+        grouped(last_second.admitted.iter().sum()),
+        admitted.join(", "),
+        grouped(tally.totals().admitted),
+        grouped(tally.allowance(picture.now_ns)),
+        states.join(", "),
+    )
+}
+
+/// `A synced 3/3`.
+fn state(node: usize, view: &NodeView) -> String {
+    match view.members {
+        0 => format!("{} {}", letter(node), view.knows()),
+        members => format!("{} {} {}/{members}", letter(node), view.knows(), view.reached),
+    }
+}
+
+/// What is said at the end: what was measured, and what came of each event.
+pub(super) fn summary(tally: &Tally, story: &Story, now_ns: u64) -> String {
+    let offer = tally.offer();
+    let totals = tally.totals();
+    let allowance = tally.allowance(now_ns);
+    let central = tally.central_admitted();
+    let worst = tally.worst_excess_milli();
+    let elapsed = seconds(tally.elapsed_ms(now_ns));
+    let denied = totals.denied_limit + totals.denied_share;
+    let mut lines = vec![
+        format!(
+            "In {elapsed} of {} calls {} were admitted; the limit is burst {} + {}/s x {elapsed} = {}.",
+            grouped(totals.asked),
+            grouped(totals.admitted),
+            offer.burst,
+            offer.per_s,
+            grouped(allowance),
+        ),
+        format!(
+            "A central limiter, asked the same, would have admitted {}: the fleet {} % of that.",
+            grouped(central),
+            percent(totals.admitted, central),
+        ),
+        if worst == 0 {
+            "Worst of all windows: none was above burst + rate x its length.".to_owned()
+        } else {
+            format!(
+                "Worst of all windows: {} units above burst + rate x its length, {} % of the burst.",
+                tenths(worst),
+                tenths((worst * 100).checked_div(offer.burst).unwrap_or(0)),
+            )
+        },
+        format!(
+            "{} were denied, of them {} because peers had yet to know of the demand; {} were held.",
+            grouped(denied),
+            grouped(totals.denied_share),
+            grouped(totals.held),
+        ),
+    ];
+    lines.extend(story.events().map(Event::whole_line));
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use limiter::Reason;
+
+    use super::super::OFFER;
+    use super::super::script::Action;
+    use super::super::tally::{Burst, Kind};
+    use super::super::view::World;
+    use super::super::view::tests::{up, whole};
+    use super::*;
+
+    const BEGAN_NS: u64 = 5_000_000_000;
+    const CUT: [bool; 3] = [false, false, true];
+
+    fn tally(admitted: u64) -> Tally {
+        let mut tally = Tally::new(OFFER, BEGAN_NS).expect("a limit");
+        for call in 0..admitted {
+            let (now_ns, node) = (BEGAN_NS + call * 4_000_000, usize::from(call % 3 == 0));
+            tally.asked(now_ns, node, Kind::Steady);
+            tally.answered(now_ns, node, Kind::Steady, Reason::Ok, false);
+        }
+        tally.asked(BEGAN_NS + 1, 2, Kind::Steady);
+        tally.answered(BEGAN_NS + 1, 2, Kind::Steady, Reason::Share, true);
+        tally
+    }
+
+    fn written(plain: &mut Plain, picture: &Picture<'_>) -> Vec<String> {
+        let mut out = Vec::new();
+        plain.write(picture, &mut out).expect("a vector takes everything");
+        String::from_utf8(out).expect("text").lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn there_is_a_line_for_each_second_and_each_event() {
+        let (tally, mut story, mut plain) = (tally(240), Story::default(), Plain::default());
+        let (nodes, split) = (whole(), [up(3, &[1]), up(3, &[0]), up(3, &[])]);
+        let mut picture = Picture {
+            now_ns: BEGAN_NS,
+            tally: &tally,
+            world: World { nodes: &nodes, cut: &CUT },
+            story: &story,
+            next: None,
+            has_begun: true,
+        };
+        assert_eq!(written(&mut plain, &picture), [""; 0]);
+        picture.now_ns += 1_050_000_000;
+        let line = "  1.0 s  asked 251/s, admitted 240/s (A 160, B 80, C 0); 240 of 410 in all; \
+                    A synced 3/3, B synced 3/3, C synced 3/3";
+        let lines = written(&mut plain, &picture);
+        assert_eq!(lines, [line.replace("251", "241")]);
+        assert_eq!(written(&mut plain, &picture), [""; 0], "once");
+
+        story.begin(1_100, Action::Cut(2), "cut C off".to_owned());
+        let picture = Picture { story: &story, ..picture };
+        assert_eq!(written(&mut plain, &picture), ["  1.1 s  cut C off"]);
+        story.observe(1_600, &World { nodes: &split, cut: &CUT }, Burst::default());
+        let picture = Picture { story: &story, ..picture };
+        let line = "  1.6 s  0.5 s after cut C: A and B hold 2/3, C 1/3";
+        assert_eq!(written(&mut plain, &picture), [line]);
+        assert_eq!(written(&mut plain, &picture), [""; 0], "once");
+    }
+
+    #[test]
+    fn the_summary_says_what_was_measured() {
+        let mut story = Story::default();
+        story.tell(700, "nothing".to_owned());
+        let text = summary(&tally(240), &story, BEGAN_NS + 1_000_000_000);
+        let want = "In 1.0 s of 241 calls 240 were admitted; the limit is burst 200 + 200/s x 1.0 s \
+                    = 400.\n\
+                    A central limiter, asked the same, would have admitted 241: the fleet 100 % of \
+                    that.\n\
+                    Worst of all windows: none was above burst + rate x its length.\n\
+                    1 were denied, of them 1 because peers had yet to know of the demand; 1 were \
+                    held.\n  0.7 s  nothing";
+        assert_eq!(text, want);
+    }
+
+    #[test]
+    fn the_summary_says_by_how_much_the_limit_was_broken() {
+        let mut tally = Tally::new(OFFER, BEGAN_NS).expect("a limit");
+        for _ in 0..203 {
+            tally.answered(BEGAN_NS, 0, Kind::Steady, Reason::Ok, false);
+        }
+        let text = summary(&tally, &Story::default(), BEGAN_NS);
+        let want =
+            "Worst of all windows: 3 units above burst + rate x its length, 1.5 % of the burst.";
+        assert!(text.contains(want), "{text}");
+    }
+}
