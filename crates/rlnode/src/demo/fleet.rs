@@ -178,7 +178,8 @@ impl Fleet {
             advertise: Some(self.relay.front(index)),
             peers: fronts.map(|front| front.to_string()).collect(),
             sync_interval: SYNC_INTERVAL,
-            expect: None,
+            // Who listens behind a front does not find itself in the list of peers.
+            expect: Some(self.real.len()),
             ready_early: false,
             tls: papers.files.clone(),
             forget_after: FORGET_AFTER,

@@ -10,18 +10,21 @@
 //! | `script.rs`, `traffic.rs` | what happens and when; who calls where and how often |
 //! | `papers.rs`, `fleet.rs`, `node.rs` | certificates; the nodes and the network; one node and its callers |
 //! | `tally.rs`, `view.rs`, `story.rs` | what the callers saw; what the nodes say; what happened |
-//! | `chart.rs`, `picture.rs`, `screen.rs` | what is drawn, and the terminal |
+//! | `picture.rs`, `chart.rs`, `table.rs`, `pen.rs` | what is drawn |
+//! | `screen.rs` | the terminal |
 //! | `plain.rs`, `words.rs` | the same in lines, and words for both |
 
 mod chart;
 mod fleet;
 mod node;
 mod papers;
+mod pen;
 mod picture;
 mod plain;
 mod screen;
 mod script;
 mod story;
+mod table;
 mod tally;
 mod traffic;
 mod view;
@@ -46,7 +49,7 @@ use plain::Plain;
 use screen::Screen;
 use script::{Action, Script, ScriptError};
 use story::Story;
-use view::World;
+use view::{NodeView, World};
 use words::{letter, node_name};
 
 /// Fewest nodes of a demo: one holds a limit by itself.
@@ -298,7 +301,8 @@ impl Stage<'_> {
     fn is_whole(&self) -> bool {
         let nodes = self.fleet.views();
         let world = World { nodes: &nodes, cut: self.fleet.cut_off() };
-        world.is_settled() && nodes.iter().all(|view| view.reached == nodes.len())
+        let is_whole = |view: &NodeView| view.reached == nodes.len() && view.members == nodes.len();
+        world.is_settled() && nodes.iter().all(is_whole)
     }
 
     /// Lets the callers call, and everything happen, until the end.

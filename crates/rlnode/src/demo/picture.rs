@@ -6,11 +6,13 @@ use ratatui::style::{Modifier, Style};
 
 use super::MEMBERS_MAX;
 use super::chart::{Chart, Ink, rows_below_limit};
+use super::pen::{Pen, bold, dim, right};
 use super::script::Action;
 use super::story::Story;
-use super::tally::{SLOT_NS, SLOTS_PER_S, Slot, Tally};
-use super::view::{Life, NodeView, World};
-use super::words::{grouped, letter, percent, seconds, tenths};
+use super::table::Table;
+use super::tally::{SLOT_NS, SLOTS_PER_S, Tally};
+use super::view::World;
+use super::words::{grouped, letter, seconds, tenths};
 
 /// From this width on a column of the chart is one slot of 100 ms, else two.
 const WIDE: u16 = 100;
@@ -23,13 +25,6 @@ const GUTTER: u16 = 7;
 const ROWS_FIXED: u16 = 10;
 /// Fewest rows of chart and events together.
 const ROWS_LEFT_MIN: u16 = 4;
-/// Widths of the columns after the bars: per cent, level, knows, reaches, heard.
-const AFTER_BARS: [u16; 5] = [6, 7, 10, 13, 9];
-/// Where the bars begin.
-const BARS_AT: u16 = 26;
-const BAR_WIDTH_MAX: u16 = 40;
-/// Blocks that fill a cell from the left by eighths.
-const LEFT: [&str; 9] = [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"];
 const KEYS: [(&str, &str); 8] = [
     ("b", "burst"),
     ("l", "lull"),
@@ -74,8 +69,10 @@ impl Picture<'_> {
         let fixed = ROWS_FIXED.saturating_add(nodes);
         let left = area.height.saturating_sub(fixed);
         if area.width < WIDTH_MIN || left < ROWS_LEFT_MIN {
-            let least = format!("{WIDTH_MIN} x {} is the least", fixed + ROWS_LEFT_MIN);
-            buffer.set_stringn(area.x, area.y, least, usize::from(area.width), Style::new());
+            if !area.is_empty() {
+                let least = format!("{WIDTH_MIN} x {} is the least", fixed + ROWS_LEFT_MIN);
+                Pen::new(area, buffer).put(&least, Style::new());
+            }
             return;
         }
         let events = left.div_ceil(3);
@@ -91,7 +88,7 @@ impl Picture<'_> {
         self.draw_legend(look.ink, legend, buffer);
         self.draw_chart(look.ink, chart, buffer);
         self.draw_marks(marks, buffer);
-        self.draw_table(look, table, buffer);
+        Table { picture: self, look }.draw(table, buffer);
         self.draw_sums(look.ink, sums, buffer);
         self.draw_events(events, buffer);
         draw_keys(keys, buffer);
@@ -185,67 +182,13 @@ impl Picture<'_> {
             }
             let text = format!("▴{mark}");
             let width = u16::try_from(text.chars().count()).unwrap_or(u16::MAX);
-            let room = free.saturating_sub(x).min(width);
-            if room > 0 {
-                buffer.set_stringn(x, area.y, &text, usize::from(room), bold());
+            // Half a word says less than none.
+            let text = if width <= free.saturating_sub(x) { text.as_str() } else { "▴" };
+            if x < free {
+                buffer.set_string(x, area.y, text, bold());
                 free = x;
             }
         }
-    }
-
-    fn draw_table(&self, look: Look, area: Rect, buffer: &mut Buffer) {
-        let last_second = self.tally.last_second(self.now_ns);
-        let line = |row: u16| Rect { y: area.y + row, height: 1, ..area };
-        draw_head(line(0), buffer);
-        for (node, view) in self.world.nodes.iter().enumerate() {
-            let row = u16::try_from(node).unwrap_or(u16::MAX).saturating_add(1);
-            self.draw_node(look, line(row), node, view, &last_second, buffer);
-        }
-        let sum = |counts: [u64; MEMBERS_MAX]| counts.iter().sum::<u64>();
-        let (asked, admitted) = (sum(last_second.asked), sum(last_second.admitted));
-        let last = line(area.height - 1);
-        let mut pen = Pen::new(last, buffer);
-        pen.skip(3).put("all", bold());
-        draw_rates(last, asked, admitted, bold(), buffer);
-        let per_s = self.tally.offer().per_s;
-        let [share, ..] = after_bars(last);
-        right(share, &format!("{} %", percent(admitted, per_s)), bold(), buffer);
-    }
-
-    fn draw_node(
-        &self,
-        look: Look,
-        area: Rect,
-        node: usize,
-        view: &NodeView,
-        last_second: &Slot,
-        buffer: &mut Buffer,
-    ) {
-        let ink = look.ink;
-        let (asked, admitted) = (last_second.asked[node], last_second.admitted[node]);
-        let per_s = self.tally.offer().per_s;
-        let is_selected = look.selected == node;
-        let mut pen = Pen::new(area, buffer);
-        pen.skip(1)
-            .put(if is_selected { "▸" } else { " " }, bold())
-            .skip(1)
-            .put(ink.block(node), ink.node(node))
-            .skip(1)
-            .put(letter(node), if is_selected { bold() } else { Style::new() });
-        draw_rates(area, asked, admitted, Style::new(), buffer);
-        draw_bar(bar_area(area), admitted, per_s, ink, node, buffer);
-        let [share, level, knows, reaches, heard] = after_bars(area);
-        right(share, &format!("{} %", percent(admitted, per_s)), Style::new(), buffer);
-        let units = view.level.filter(|_| view.life == Life::Up).map_or("-".to_owned(), grouped);
-        right(level, &units, Style::new(), buffer);
-        let is_well = view.life == Life::Up && view.freshness == limiter::Freshness::Synced;
-        let style = if is_well { ink.well() } else { ink.alarming() };
-        Pen::new(knows, buffer).skip(2).put(view.knows(), style);
-        let reach = format!("{} {}/{}", self.world.reach(node), view.reached, view.members);
-        let reach = if view.life == Life::Dead { self.world.reach(node) } else { reach };
-        Pen::new(reaches, buffer).skip(1).put(&reach, Style::new());
-        let heard_ms = view.heard_ms.map_or("-".to_owned(), |ms| format!("{ms} ms"));
-        right(heard, &heard_ms, Style::new(), buffer);
     }
 
     fn draw_sums(&self, ink: Ink, area: Rect, buffer: &mut Buffer) {
@@ -269,7 +212,7 @@ impl Picture<'_> {
         let style = if worst > 0 { ink.limit() } else { ink.well() };
         pen.skip(1).put(&tenths(worst), style.add_modifier(Modifier::BOLD));
         let rest = format!(
-            " over in the worst window; {} denied ({} for share), {} held",
+            " above the limit in the worst window; {} denied ({} for share), {} held",
             grouped(totals.denied_limit + totals.denied_share),
             grouped(totals.denied_share),
             grouped(totals.held)
@@ -290,72 +233,6 @@ impl Picture<'_> {
     }
 }
 
-/// Writes one piece of text after the other, and stops at the edge.
-struct Pen<'b> {
-    x: u16,
-    y: u16,
-    end: u16,
-    buffer: &'b mut Buffer,
-}
-
-impl<'b> Pen<'b> {
-    fn new(area: Rect, buffer: &'b mut Buffer) -> Self {
-        Self { x: area.x, y: area.y, end: area.right(), buffer }
-    }
-
-    fn skip(&mut self, columns: u16) -> &mut Self {
-        self.x = self.x.saturating_add(columns).min(self.end);
-        self
-    }
-
-    fn put(&mut self, text: &str, style: Style) -> &mut Self {
-        let room = usize::from(self.end - self.x);
-        (self.x, _) = self.buffer.set_stringn(self.x, self.y, text, room, style);
-        self
-    }
-}
-
-/// Writes `text` so that it ends at the right edge of `area`; what there is no room for at its left is
-/// not written.
-fn right(area: Rect, text: &str, style: Style, buffer: &mut Buffer) {
-    let width = u16::try_from(text.chars().count()).unwrap_or(u16::MAX);
-    let x = area.right().saturating_sub(width).max(area.x);
-    let room = usize::from(area.right().saturating_sub(x));
-    buffer.set_stringn(x, area.y, text, room, style);
-}
-
-fn draw_head(area: Rect, buffer: &mut Buffer) {
-    Pen::new(area, buffer).skip(3).put("node", dim());
-    right(Rect { width: 15, ..area }, "asked/s", dim(), buffer);
-    right(Rect { width: BARS_AT - 1, ..area }, "admitted", dim(), buffer);
-    Pen::new(bar_area(area), buffer).put("of the limit", dim());
-    let [_, level, knows, reaches, heard] = after_bars(area);
-    right(level, "level", dim(), buffer);
-    Pen::new(knows, buffer).skip(2).put("counts", dim());
-    Pen::new(reaches, buffer).skip(1).put("reaches", dim());
-    right(heard, "heard", dim(), buffer);
-}
-
-fn draw_rates(area: Rect, asked: u64, admitted: u64, style: Style, buffer: &mut Buffer) {
-    right(Rect { width: 15, ..area }, &grouped(asked), style, buffer);
-    right(Rect { width: BARS_AT - 1, ..area }, &grouped(admitted), style, buffer);
-}
-
-/// A bar of `part` of `whole`.
-fn draw_bar(area: Rect, part: u64, whole: u64, ink: Ink, node: usize, buffer: &mut Buffer) {
-    let eighths = (part.saturating_mul(8 * u64::from(area.width)) / whole.max(1))
-        .min(8 * u64::from(area.width));
-    for (place, x) in (0..).zip(area.left()..area.right()) {
-        let filled = eighths.saturating_sub(8 * place).min(8);
-        let symbol = match (ink, filled) {
-            (Ink::Plain, 4..) => ink.block(node),
-            (Ink::Plain, _) => " ",
-            (Ink::Colour, _) => LEFT[usize::try_from(filled).unwrap_or(0)],
-        };
-        buffer.set_string(x, area.y, symbol, ink.node(node));
-    }
-}
-
 fn draw_keys(area: Rect, buffer: &mut Buffer) {
     let mut pen = Pen::new(area, buffer);
     pen.skip(1);
@@ -368,32 +245,142 @@ fn chart_area(area: Rect) -> Rect {
     Rect { x: area.x + GUTTER, width: area.width - GUTTER - 1, ..area }
 }
 
-fn bar_area(area: Rect) -> Rect {
-    let after: u16 = AFTER_BARS.iter().sum();
-    let width = area.width.saturating_sub(BARS_AT + after + 1).min(BAR_WIDTH_MAX);
-    Rect { x: area.x + BARS_AT.min(area.width), width, ..area }
-}
-
-/// Where the columns after the bars are. Those that there is no room for are empty.
-fn after_bars(area: Rect) -> [Rect; 5] {
-    let mut x = bar_area(area).right();
-    AFTER_BARS.map(|width| {
-        let width = if x + width <= area.right() { width } else { 0 };
-        let column = Rect { x, width, ..area };
-        x += width;
-        column
-    })
-}
-
 /// Slots in a column of the chart, by the width of the whole screen.
 fn slots_per_column(screen: Rect) -> u64 {
     if screen.width >= WIDE { 1 } else { 2 }
 }
 
-fn bold() -> Style {
-    Style::new().add_modifier(Modifier::BOLD)
-}
+#[cfg(test)]
+mod tests {
+    use limiter::Reason;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
 
-fn dim() -> Style {
-    Style::new().add_modifier(Modifier::DIM)
+    use super::super::OFFER;
+    use super::super::tally::Kind;
+    use super::super::view::NodeView;
+    use super::super::view::tests::{up, whole};
+    use super::*;
+
+    const BEGAN_NS: u64 = 5_000_000_000;
+    const AFTER_NS: u64 = 4_000_000_000;
+    const CUT: [bool; 3] = [false, false, true];
+    const LOOK: Look = Look { ink: Ink::Colour, selected: 2 };
+
+    /// Four seconds: 30, 60 and 120 calls a second at the three nodes, every call let through but
+    /// for one; in the second second, 90 calls at once.
+    fn tally() -> Tally {
+        let mut tally = Tally::new(OFFER, BEGAN_NS).expect("a limit");
+        let mut calls: Vec<(u64, usize)> = Vec::new();
+        for (node, per_s) in [30, 60, 120].into_iter().enumerate() {
+            calls.extend((0..per_s * 4).map(|call| (call * 1_000_000_000 / per_s, node)));
+        }
+        calls.extend((0..90).map(|_| (1_500_000_000, 1)));
+        calls.sort_unstable();
+        for (at_ns, node) in calls {
+            tally.asked(BEGAN_NS + at_ns, node, Kind::Steady);
+            tally.answered(BEGAN_NS + at_ns, node, Kind::Steady, Reason::Ok, false);
+        }
+        tally.answered(BEGAN_NS + AFTER_NS, 0, Kind::Steady, Reason::Share, true);
+        tally
+    }
+
+    fn story() -> Story {
+        let mut story = Story::default();
+        story.tell(0, "too early to be seen".to_owned());
+        story.begin(1_500, Action::Burst, "burst".to_owned());
+        story.begin(2_400, Action::Cut(2), "cut C off".to_owned());
+        story
+    }
+
+    /// What `act` does with the picture of these nodes after four seconds.
+    fn with_picture<T>(nodes: &[NodeView], begun: bool, act: impl FnOnce(&Picture<'_>) -> T) -> T {
+        let (tally, story) = (tally(), story());
+        act(&Picture {
+            now_ns: BEGAN_NS + AFTER_NS,
+            tally: &tally,
+            world: World { nodes, cut: &CUT },
+            story: &story,
+            next: Some((5_000, Action::Heal(2))),
+            has_begun: begun,
+        })
+    }
+
+    fn lines(picture: &Picture<'_>, width: u16, height: u16, look: Look) -> Vec<String> {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
+        let draw = |frame: &mut ratatui::Frame<'_>| {
+            picture.draw(look, frame.area(), frame.buffer_mut());
+        };
+        terminal.draw(draw).expect("it is drawn");
+        let buffer = terminal.backend().buffer();
+        let row = |y: u16| -> String { (0..width).map(|x| buffer[(x, y)].symbol()).collect() };
+        (0..height).map(|y| row(y).trim_end().to_owned()).collect()
+    }
+
+    fn drawn(height: u16, look: Look, nodes: &[NodeView], begun: bool) -> Vec<String> {
+        with_picture(nodes, begun, |picture| lines(picture, 80, height, look))
+    }
+
+    fn split() -> [NodeView; 3] {
+        [up(3, &[1]), up(3, &[0]), up(3, &[])]
+    }
+
+    #[test]
+    fn the_picture_of_a_small_terminal() {
+        let want = "
+ rlnode demo   3 nodes in this process hold one limit: 200/s, burst 200    4.0 s
+ admitted per 200 ms  █ A  █ B  █ C  ▁ limit                  next: 5.0 s heal C
+ 400/s                                                            █132
+ 200/s ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁█▁▁▁▁▁▁▁▁▁▁▁▁
+                                                           ████████████████████
+     0                                                     ▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂
+       ───────────────────────────────────────────────────────────▴────▴cut C──
+   node asked/s  admitted of 200/s         level  counts    reaches       heard
+   █ A       30        30 █▎         15 %     13  split     A B · 2/3     40 ms
+   █ B       60        60 ██▋        30 %     13  split     A B · 2/3     40 ms
+ ▸ █ C      120       120 █████▍     60 %     13  split     · · C 1/3         -
+   all      210       210 █████████ 105 %
+
+ 930 admitted, of 1,000 = 200 + 200/s x 4.0 s; a central limiter 930
+ 0 above the limit in the worst window; 1 denied (1 for share), 1 held
+
+  0.0 s  too early to be seen
+  1.5 s  burst
+  2.4 s  cut C off
+ b burst  l lull  c cut  h heal  k kill  j join  Tab node  q quit";
+        let lines = drawn(20, LOOK, &split(), true);
+        assert_eq!(format!("\n{}", lines.join("\n")), want);
+    }
+
+    #[test]
+    fn no_size_of_a_terminal_and_no_number_of_nodes_is_too_much() {
+        let nodes =
+            [up(5, &[1, 2, 3, 4]), NodeView::dead(), NodeView::default(), up(5, &[]), up(5, &[])];
+        for members in 2..=MEMBERS_MAX {
+            with_picture(&nodes[..members], true, |picture| {
+                for width in (0..130).step_by(7) {
+                    for height in (0..44).step_by(3) {
+                        lines(picture, width, height, LOOK);
+                    }
+                }
+            });
+        }
+        let told = with_picture(&whole(), true, |picture| lines(picture, 43, 30, LOOK));
+        assert_eq!(told[0], "44 x 17 is the least");
+    }
+
+    #[test]
+    fn before_the_calls_begin_it_says_what_is_waited_for() {
+        let lines = drawn(20, LOOK, &[NodeView::default(); 3], false);
+        assert!(lines[0].ends_with("they find each other ..."), "{lines:#?}");
+        assert!(lines[9].contains("starting"), "{lines:#?}");
+    }
+
+    #[test]
+    fn without_colours_the_nodes_differ_by_shade() {
+        let lines = drawn(26, Look { ink: Ink::Plain, ..LOOK }, &whole(), true);
+        assert!(lines[1].contains("█ A  ▒ B  ░ C"), "{lines:#?}");
+        let chart = lines[2..10].concat();
+        assert!(["█", "▒", "░"].iter().all(|shade| chart.contains(shade)), "{lines:#?}");
+    }
 }
