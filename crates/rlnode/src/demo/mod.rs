@@ -50,7 +50,7 @@ use screen::Screen;
 use script::{Action, Script, ScriptError};
 use story::Story;
 use view::{NodeView, World};
-use words::{letter, node_name};
+use words::{grouped, letter, node_name};
 
 /// Fewest nodes of a demo: one holds a limit by itself.
 pub const MEMBERS_MIN: usize = 2;
@@ -381,13 +381,14 @@ impl Stage<'_> {
             self.story.tell(now_ms, format!("{action}: {}", why_not(action)));
             return Ok(());
         }
+        let mut calls = 0;
         match action {
             Action::Lull => {
                 self.fleet.board().rest(clock::boot_ns().saturating_add(LULL_NS));
             }
             Action::Burst => {
                 self.fleet.board().with_tally(|_, tally| tally.begin_burst());
-                let calls = self.fleet.burst();
+                calls = self.fleet.burst();
                 self.fleet.board().with_tally(|_, tally| tally.expect_of_burst(calls));
             }
             Action::Cut(node) => self.fleet.cut(node),
@@ -396,7 +397,7 @@ impl Stage<'_> {
             Action::Join(node) => self.fleet.join(node)?,
             Action::Quit => self.has_ended = true,
         }
-        self.story.begin(now_ms, action, what_happens(action));
+        self.story.begin(now_ms, action, what_happens(action, calls));
         Ok(())
     }
 
@@ -410,10 +411,11 @@ impl Stage<'_> {
     }
 }
 
-fn what_happens(action: Action) -> String {
+/// `action` in words; a burst is of so many `calls`.
+fn what_happens(action: Action, calls: u64) -> String {
     match action {
         Action::Lull => "lull: the callers rest, and the bucket fills".to_owned(),
-        Action::Burst => "burst: every node is asked for the whole bucket at once".to_owned(),
+        Action::Burst => format!("burst: {} calls at once", grouped(calls)),
         Action::Cut(node) => format!("cut {} off", letter(node)),
         Action::Heal(node) => format!("heal {}", letter(node)),
         Action::Kill(node) => format!("kill {}", letter(node)),

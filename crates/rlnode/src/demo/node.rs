@@ -24,7 +24,7 @@ const STEP: Duration = Duration::from_millis(5);
 /// How often a node is asked how it is, in nanoseconds.
 const LOOK_EVERY_NS: u64 = 50_000_000;
 /// How long a call is held for an acknowledgement of the peers: as for callers who say nothing.
-const HOLD_MAX: Duration = Duration::from_millis(5);
+pub(super) const HOLD_MAX: Duration = Duration::from_millis(5);
 /// Bursts that a node may be behind with. More are not begun.
 const BURSTS_MAX: usize = 2;
 

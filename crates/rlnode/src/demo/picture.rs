@@ -25,6 +25,8 @@ const GUTTER: u16 = 7;
 const ROWS_FIXED: u16 = 10;
 /// Fewest rows of chart and events together.
 const ROWS_LEFT_MIN: u16 = 4;
+/// As many as a terminal of the usual 24 rows has for them.
+const ROWS_LEFT_SMALL: u16 = 11;
 const KEYS: [(&str, &str); 8] = [
     ("b", "burst"),
     ("l", "lull"),
@@ -76,14 +78,17 @@ impl Picture<'_> {
             return;
         }
         let events = left.div_ceil(3);
-        let heights = [1, 1, left - events, 1, nodes + 2, 1, 2, 1, events, 1];
+        // Where there is room for a line that says nothing, it is well spent here.
+        let gap = u16::from(left > ROWS_LEFT_SMALL);
+        let chart = left - events - gap;
+        let heights = [1, 1, chart, 1, gap, nodes + 2, 1, 2, 1, events, 1];
         let mut top = area.top();
         let rows = heights.map(|height| {
             let row = Rect { y: top, height, ..area };
             top += height;
             row
         });
-        let [title, legend, chart, marks, table, _, sums, _, events, keys] = rows;
+        let [title, legend, chart, marks, _, table, _, sums, _, events, keys] = rows;
         self.draw_title(title, buffer);
         self.draw_legend(look.ink, legend, buffer);
         self.draw_chart(look.ink, chart, buffer);
@@ -108,7 +113,7 @@ impl Picture<'_> {
         } else {
             "they find each other ...".to_owned()
         };
-        right(area, &time, bold(), buffer);
+        right(inner(area), &time, bold(), buffer);
     }
 
     fn draw_legend(&self, ink: Ink, area: Rect, buffer: &mut Buffer) {
@@ -123,7 +128,7 @@ impl Picture<'_> {
         }
         pen.put("▁", ink.limit()).skip(1).put("limit", Style::new());
         if let Some((at_ms, action)) = self.next {
-            right(area, &format!("next: {} {action}", seconds(at_ms)), dim(), buffer);
+            right(inner(area), &format!("next: {} {action}", seconds(at_ms)), dim(), buffer);
         }
     }
 
@@ -241,6 +246,11 @@ fn draw_keys(area: Rect, buffer: &mut Buffer) {
     }
 }
 
+/// Without the last column, beside which terminals have their edge.
+fn inner(area: Rect) -> Rect {
+    Rect { width: area.width.saturating_sub(1), ..area }
+}
+
 fn chart_area(area: Rect) -> Rect {
     Rect { x: area.x + GUTTER, width: area.width - GUTTER - 1, ..area }
 }
@@ -328,8 +338,8 @@ mod tests {
     #[test]
     fn the_picture_of_a_small_terminal() {
         let want = "
- rlnode demo   3 nodes in this process hold one limit: 200/s, burst 200    4.0 s
- admitted per 200 ms  █ A  █ B  █ C  ▁ limit                  next: 5.0 s heal C
+ rlnode demo   3 nodes in this process hold one limit: 200/s, burst 200   4.0 s
+ admitted per 200 ms  █ A  █ B  █ C  ▁ limit                 next: 5.0 s heal C
  400/s                                                            █132
  200/s ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁█▁▁▁▁▁▁▁▁▁▁▁▁
                                                            ████████████████████

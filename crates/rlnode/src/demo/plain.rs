@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::node::HOLD_MAX;
 use super::picture::Picture;
 use super::story::{Event, Story};
 use super::tally::Tally;
@@ -98,32 +99,36 @@ pub(super) fn summary(tally: &Tally, story: &Story, now_ns: u64) -> String {
     let denied = totals.denied_limit + totals.denied_share;
     let mut lines = vec![
         format!(
-            "In {elapsed} of {} calls {} were admitted; the limit is burst {} + {}/s x {elapsed} = {}.",
-            grouped(totals.asked),
+            "{} of {} calls were admitted; burst {} + {}/s x {elapsed} is {}",
             grouped(totals.admitted),
+            grouped(totals.asked),
             offer.burst,
             offer.per_s,
             grouped(allowance),
         ),
         format!(
-            "A central limiter, asked the same, would have admitted {}: the fleet {} % of that.",
+            "an exact central limiter, asked the same, admits {}; the fleet {} % of that",
             grouped(central),
             percent(totals.admitted, central),
         ),
         if worst == 0 {
-            "Worst of all windows: none was above burst + rate x its length.".to_owned()
+            "worst of all windows: none was above burst + rate x its length".to_owned()
         } else {
             format!(
-                "Worst of all windows: {} units above burst + rate x its length, {} % of the burst.",
+                "worst of all windows: {} above burst + rate x its length ({} % of the burst)",
                 tenths(worst),
                 tenths((worst * 100).checked_div(offer.burst).unwrap_or(0)),
             )
         },
         format!(
-            "{} were denied, of them {} because peers had yet to know of the demand; {} were held.",
+            "{} were denied, {} of them while units were left that others had a share in",
             grouped(denied),
             grouped(totals.denied_share),
+        ),
+        format!(
+            "{} were held until the peers knew of them, {} ms at most",
             grouped(totals.held),
+            HOLD_MAX.as_millis()
         ),
     ];
     lines.extend(story.events().map(Event::whole_line));
@@ -194,13 +199,12 @@ mod tests {
         let mut story = Story::default();
         story.tell(700, "nothing".to_owned());
         let text = summary(&tally(240), &story, BEGAN_NS + 1_000_000_000);
-        let want = "In 1.0 s of 241 calls 240 were admitted; the limit is burst 200 + 200/s x 1.0 s \
-                    = 400.\n\
-                    A central limiter, asked the same, would have admitted 241: the fleet 100 % of \
-                    that.\n\
-                    Worst of all windows: none was above burst + rate x its length.\n\
-                    1 were denied, of them 1 because peers had yet to know of the demand; 1 were \
-                    held.\n  0.7 s  nothing";
+        let want = "240 of 241 calls were admitted; burst 200 + 200/s x 1.0 s is 400\n\
+                    an exact central limiter, asked the same, admits 241; the fleet 100 % of \
+                    that\n\
+                    worst of all windows: none was above burst + rate x its length\n\
+                    1 were denied, 1 of them while units were left that others had a share in\n\
+                    1 were held until the peers knew of them, 5 ms at most\n  0.7 s  nothing";
         assert_eq!(text, want);
     }
 
@@ -211,8 +215,7 @@ mod tests {
             tally.answered(BEGAN_NS, 0, Kind::Steady, Reason::Ok, false);
         }
         let text = summary(&tally, &Story::default(), BEGAN_NS);
-        let want =
-            "Worst of all windows: 3 units above burst + rate x its length, 1.5 % of the burst.";
+        let want = "worst of all windows: 3 above burst + rate x its length (1.5 % of the burst)";
         assert!(text.contains(want), "{text}");
     }
 }

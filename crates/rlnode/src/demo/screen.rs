@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{BeginSynchronizedUpdate, EndSynchronizedUpdate};
 
 use super::chart::Ink;
 use super::picture::{Look, Picture};
@@ -37,11 +39,13 @@ impl Screen {
     /// The terminal is gone.
     pub(super) fn show(&mut self, picture: &Picture<'_>) -> io::Result<()> {
         let look = self.look;
+        // Terminals that know of it show what lies between the two at once, without tearing.
+        execute!(io::stdout(), BeginSynchronizedUpdate)?;
         self.terminal.draw(|frame| {
             let area = frame.area();
             picture.draw(look, area, frame.buffer_mut());
         })?;
-        Ok(())
+        execute!(io::stdout(), EndSynchronizedUpdate)
     }
 
     /// Waits for `patience` at most; gives back what a key asks for.

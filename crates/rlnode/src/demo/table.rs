@@ -102,7 +102,7 @@ impl Table<'_> {
         let sum = |counts: [u64; MEMBERS_MAX]| counts.iter().sum::<u64>();
         let (asked, admitted) = (sum(last_second.asked), sum(last_second.admitted));
         self.draw_rates(&columns, asked, admitted, bold(), buffer);
-        self.draw_bar(columns.bar, admitted, "█", Style::new(), buffer);
+        self.draw_bar(columns.bar, admitted, "█", dim(), buffer);
     }
 
     fn draw_head(&self, columns: &Columns, buffer: &mut Buffer) {
