@@ -1,6 +1,7 @@
 //! `rlnode demo`: a fleet in this process that holds one limit, in front of your eyes.
 
 use std::io::{IsTerminal, stdin, stdout};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
@@ -32,6 +33,9 @@ pub struct Demo {
     /// Decides who calls where and when
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Write the picture as it is at the end to a file, as SVG
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
     /// Write lines although this is a terminal
     #[arg(long)]
     plain: bool,
@@ -55,6 +59,7 @@ impl Demo {
             seconds: self.seconds,
             script: self.script,
             face,
+            picture: self.picture,
         };
         let interrupt = Arc::new(Interrupt::default());
         let result = end_on_signals(&interrupt)

@@ -18,7 +18,7 @@ const COLOURS: [Color; MEMBERS_MAX] = [
 /// How the nodes are told apart where there is no colour.
 const SHADES: [&str; MEMBERS_MAX] = ["█", "▒", "░", "▓", "▚"];
 /// Blocks that fill a cell from below by eighths.
-const LOWER: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
+pub(super) const LOWER: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 const EIGHTHS: u64 = 8;
 
 /// What the picture may be drawn with.

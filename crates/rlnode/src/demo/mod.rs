@@ -11,7 +11,7 @@
 //! | `papers.rs`, `fleet.rs`, `node.rs` | certificates; the nodes and the network; one node and its callers |
 //! | `tally.rs`, `view.rs`, `story.rs` | what the callers saw; what the nodes say; what happened |
 //! | `picture.rs`, `chart.rs`, `table.rs`, `pen.rs` | what is drawn |
-//! | `screen.rs` | the terminal |
+//! | `screen.rs`, `svg.rs` | the terminal; the picture for a page |
 //! | `plain.rs`, `words.rs` | the same in lines, and words for both |
 
 mod chart;
@@ -24,6 +24,7 @@ mod plain;
 mod screen;
 mod script;
 mod story;
+mod svg;
 mod table;
 mod tally;
 mod traffic;
@@ -31,20 +32,24 @@ mod view;
 mod words;
 
 use std::fmt;
+use std::fs;
 use std::io::{self, ErrorKind, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use limiter::{Limit, Plan, PlanError, Quota, Rate, Unmatched};
 use member::StartError;
 use parking_lot::{Condvar, Mutex};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
 
 use crate::certificate::CertificateError;
 use crate::clock;
 use chart::Ink;
 use fleet::Fleet;
 use node::Board;
-use picture::Picture;
+use picture::{Look, Picture};
 use plain::Plain;
 use screen::Screen;
 use script::{Action, Script, ScriptError};
@@ -86,6 +91,8 @@ const WHOLE_WITHIN_NS: u64 = 20 * NS_PER_S;
 const UNATTENDED_MS_MIN: u64 = 5_000;
 /// How much longer it waits for what is yet to come of an event, in milliseconds.
 const OPEN_MS_MAX: u64 = 10_000;
+/// Columns and rows of a picture for a page: so wide that a column of the chart is a tenth of a second.
+const PAGE_SIZE: (u16, u16) = (104, 32);
 
 /// The limit of the demo.
 fn plan(offer: Offer) -> Result<Plan, PlanError> {
@@ -108,6 +115,8 @@ pub struct Options {
     pub script: String,
     /// How it is shown.
     pub face: FaceKind,
+    /// Where the picture at the end is written to, as SVG.
+    pub picture: Option<PathBuf>,
 }
 
 /// How the demo is shown.
@@ -141,6 +150,8 @@ pub enum DemoError {
     Failed(usize),
     /// It cannot be shown.
     Show(io::Error),
+    /// The picture cannot be written to this file.
+    Picture(PathBuf, io::Error),
 }
 
 impl fmt::Display for DemoError {
@@ -160,6 +171,9 @@ impl fmt::Display for DemoError {
                 WHOLE_WITHIN_NS / NS_PER_S
             ),
             Self::Failed(index) => write!(f, "node `{}` has failed", node_name(*index)),
+            Self::Picture(path, error) => {
+                write!(f, "the picture cannot be written to `{}`: {error}", path.display())
+            }
             Self::Show(error) => {
                 write!(f, "the demo cannot be shown: {error}; try it with --plain")
             }
@@ -243,7 +257,10 @@ fn show(options: &Options, out: &mut dyn Write, interrupt: &Interrupt) -> Result
     };
     stage.gather()?;
     stage.play()?;
-    let Some(summary) = stage.end()? else { return Ok(()) };
+    let Some((summary, picture)) = stage.end() else { return Ok(()) };
+    if let Some(path) = &options.picture {
+        fs::write(path, picture).map_err(|error| DemoError::Picture(path.clone(), error))?;
+    }
     writeln!(out, "{summary}").map_err(DemoError::Show)
 }
 
@@ -401,13 +418,27 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Ends everything, and says what was measured; nothing if the calls never began.
-    fn end(self) -> Result<Option<String>, DemoError> {
+    /// Ends everything, and gives back what was measured in words, and the last picture as SVG;
+    /// nothing if the calls never began.
+    fn end(self) -> Option<(String, String)> {
+        if !self.has_begun {
+            return None;
+        }
         self.fleet.board().close();
-        let story = &self.story;
-        let summary =
-            self.fleet.board().with_tally(|now_ns, tally| plain::summary(tally, story, now_ns));
-        Ok(self.has_begun.then_some(summary))
+        let nodes = self.fleet.views();
+        let world = World { nodes: &nodes, cut: self.fleet.cut_off() };
+        let (story, next) = (&self.story, self.script.next());
+        self.fleet
+            .board()
+            .with_tally(|now_ns, tally| {
+                let picture = Picture { now_ns, tally, world, story, next, has_begun: true };
+                let look = Look { ink: Ink::Colour, selected: None };
+                let mut buffer = Buffer::empty(Rect::new(0, 0, PAGE_SIZE.0, PAGE_SIZE.1));
+                picture.draw(look, buffer.area, &mut buffer);
+                let title = format!("{} nodes hold one limit", nodes.len());
+                (plain::summary(tally, story, now_ns), svg::svg(&buffer, &title))
+            })
+            .into()
     }
 }
 
@@ -452,6 +483,7 @@ mod tests {
             seconds: None,
             script: "4s cut d".to_owned(),
             face: FaceKind::Lines,
+            picture: None,
         };
         let mut out = Vec::new();
         let error = run(&options, &mut out, &Interrupt::default()).expect_err("no node d");

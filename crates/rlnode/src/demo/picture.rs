@@ -60,8 +60,8 @@ pub(super) struct Picture<'a> {
 pub(super) struct Look {
     /// With what.
     pub(super) ink: Ink,
-    /// The node that keys are for.
-    pub(super) selected: usize,
+    /// The node that keys are for; none where there are no keys.
+    pub(super) selected: Option<usize>,
 }
 
 impl Picture<'_> {
@@ -77,10 +77,11 @@ impl Picture<'_> {
             }
             return;
         }
-        let events = left.div_ceil(3);
         // Where there is room for a line that says nothing, it is well spent here.
         let gap = u16::from(left > ROWS_LEFT_SMALL);
-        let chart = left - events - gap;
+        // An even number of rows, so that the top of the chart is twice the limit.
+        let chart = (left - left / 3 - gap) / 2 * 2;
+        let events = left - chart - gap;
         let heights = [1, 1, chart, 1, gap, nodes + 2, 1, 2, 1, events, 1];
         let mut top = area.top();
         let rows = heights.map(|height| {
@@ -96,7 +97,9 @@ impl Picture<'_> {
         Table { picture: self, look }.draw(table, buffer);
         self.draw_sums(look.ink, sums, buffer);
         self.draw_events(events, buffer);
-        draw_keys(keys, buffer);
+        if look.selected.is_some() {
+            draw_keys(keys, buffer);
+        }
     }
 
     fn draw_title(&self, area: Rect, buffer: &mut Buffer) {
@@ -275,7 +278,7 @@ mod tests {
     const BEGAN_NS: u64 = 5_000_000_000;
     const AFTER_NS: u64 = 4_000_000_000;
     const CUT: [bool; 3] = [false, false, true];
-    const LOOK: Look = Look { ink: Ink::Colour, selected: 2 };
+    const LOOK: Look = Look { ink: Ink::Colour, selected: Some(2) };
 
     /// Four seconds: 30, 60 and 120 calls a second at the three nodes, every call let through but
     /// for one; in the second second, 90 calls at once.

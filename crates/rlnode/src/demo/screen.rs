@@ -16,7 +16,9 @@ use super::script::Action;
 #[derive(Debug)]
 pub(super) struct Screen {
     terminal: DefaultTerminal,
-    look: Look,
+    ink: Ink,
+    /// The node that keys are for.
+    selected: usize,
     members: usize,
 }
 
@@ -30,7 +32,7 @@ impl Screen {
             // The first error is the one that matters.
             let _ = ratatui::try_restore();
         })?;
-        Ok(Self { terminal, look: Look { ink, selected: members.saturating_sub(1) }, members })
+        Ok(Self { terminal, ink, selected: members.saturating_sub(1), members })
     }
 
     /// Shows `picture`.
@@ -38,7 +40,7 @@ impl Screen {
     /// # Errors
     /// The terminal is gone.
     pub(super) fn show(&mut self, picture: &Picture<'_>) -> io::Result<()> {
-        let look = self.look;
+        let look = Look { ink: self.ink, selected: Some(self.selected) };
         // Terminals that know of it show what lies between the two at once, without tearing.
         execute!(io::stdout(), BeginSynchronizedUpdate)?;
         self.terminal.draw(|frame| {
@@ -60,10 +62,10 @@ impl Screen {
         if key.kind == KeyEventKind::Release {
             return Ok(None);
         }
-        Ok(match meaning(key, self.look.selected, self.members) {
+        Ok(match meaning(key, self.selected, self.members) {
             Some(Meaning::Act(action)) => Some(action),
             Some(Meaning::Select(node)) => {
-                self.look.selected = node;
+                self.selected = node;
                 None
             }
             None => None,

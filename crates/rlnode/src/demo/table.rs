@@ -27,7 +27,7 @@ const LEVEL: u16 = 7;
 const COUNTS: u16 = 11;
 const HEARD: u16 = 9;
 /// Blocks that fill a cell from the left by eighths.
-const LEFT: [&str; 9] = [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"];
+pub(super) const LEFT: [&str; 9] = [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"];
 const EIGHTHS: u64 = 8;
 
 /// The table of a picture.
@@ -126,7 +126,7 @@ impl Table<'_> {
         buffer: &mut Buffer,
     ) {
         let ink = self.look.ink;
-        let is_selected = self.look.selected == node;
+        let is_selected = self.look.selected == Some(node);
         let (mark, style) = if is_selected { ("▸", bold()) } else { (" ", Style::new()) };
         let mut pen = Pen::new(columns.node, buffer);
         pen.skip(1).put(mark, style).skip(1).put(ink.block(node), ink.node(node));
