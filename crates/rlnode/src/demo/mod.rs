@@ -92,7 +92,7 @@ const UNATTENDED_MS_MIN: u64 = 5_000;
 /// How much longer it waits for what is yet to come of an event, in milliseconds.
 const OPEN_MS_MAX: u64 = 10_000;
 /// Columns and rows of a picture for a page: so wide that a column of the chart is a tenth of a second.
-const PAGE_SIZE: (u16, u16) = (104, 32);
+const PAGE_SIZE: (u16, u16) = (120, 32);
 
 /// The limit of the demo.
 fn plan(offer: Offer) -> Result<Plan, PlanError> {

@@ -43,7 +43,7 @@ pub(super) fn right(area: Rect, text: &str, style: Style, buffer: &mut Buffer) {
 
 /// What matters most.
 pub(super) fn bold() -> Style {
-    Style::new().add_modifier(Modifier::BOLD)
+    Style::new().add_modifier(Modifier::BOLD).remove_modifier(Modifier::DIM)
 }
 
 /// What matters least.
