@@ -58,7 +58,7 @@ fn three_nodes_hold_one_limit_in_lines() {
         "heal C\n",
         " after heal C: A, B and C hold one limit\n",
         "lull: the callers rest, and the bucket fills\n",
-        " A synced 3/3, B synced 3/3, C synced 3/3\n",
+        "; A, B and C synced 3/3\n",
         "worst of all windows: ",
     ] {
         assert!(text.contains(words), "`{words}` is missing:\n{text}");
@@ -83,7 +83,7 @@ fn a_node_that_is_killed_joins_again() {
         "5 nodes in this process hold one limit: 200/s, burst 200; seed 7\n",
         "kill B\n",
         " after kill B: A, C, D and E hold 4/5\n",
-        ", B dead, ",
+        ", B dead\n",
         "start B again\n",
         " after join B: A, B, C, D and E hold one limit\n",
         "heal A: it does not run, or is not cut off\n",

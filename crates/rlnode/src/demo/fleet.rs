@@ -131,13 +131,13 @@ impl Fleet {
         self.cut[index] = true;
     }
 
-    /// The network carries again what goes to the node `index` and comes from it, but for what
-    /// another cut still takes.
+    /// The network carries again what goes to the node `index` and comes from it, but for whom it
+    /// carries nothing still.
     pub(super) fn heal(&mut self, index: usize) {
         self.cut[index] = false;
         self.relay.rejoin(index);
-        let still_cut: Vec<_> = (0..self.cut.len()).filter(|it| self.cut[*it]).collect();
-        still_cut.into_iter().for_each(|it| self.relay.isolate(it));
+        let is_apart = |it: usize| it != index && (self.cut[it] || !self.is_running(it));
+        (0..self.cut.len()).filter(|it| is_apart(*it)).for_each(|it| self.relay.isolate(it));
     }
 
     /// Ends the node `index` as `kill -9` does: what it might say when it ends goes nowhere.

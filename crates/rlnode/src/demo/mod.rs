@@ -7,6 +7,7 @@
 //!
 //! | file | what is there |
 //! |---|---|
+//! | `stage.rs` | the demo from its begin to its end |
 //! | `script.rs`, `traffic.rs` | what happens and when; who calls where and how often |
 //! | `papers.rs`, `fleet.rs`, `node.rs` | certificates; the nodes and the network; one node and its callers |
 //! | `tally.rs`, `view.rs`, `story.rs` | what the callers saw; what the nodes say; what happened |
@@ -23,6 +24,7 @@ mod picture;
 mod plain;
 mod screen;
 mod script;
+mod stage;
 mod story;
 mod svg;
 mod table;
@@ -41,21 +43,16 @@ use std::time::Duration;
 use limiter::{Limit, Plan, PlanError, Quota, Rate, Unmatched};
 use member::StartError;
 use parking_lot::{Condvar, Mutex};
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 
 use crate::certificate::CertificateError;
-use crate::clock;
 use chart::Ink;
 use fleet::Fleet;
 use node::Board;
-use picture::{Look, Picture};
 use plain::Plain;
 use screen::Screen;
-use script::{Action, Script, ScriptError};
-use story::Story;
-use view::{NodeView, World};
-use words::{grouped, letter, node_name};
+use script::{Script, ScriptError};
+use stage::{Face, Stage};
+use words::node_name;
 
 /// Fewest nodes of a demo: one holds a limit by itself.
 pub const MEMBERS_MIN: usize = 2;
@@ -76,23 +73,12 @@ const OFFER: Offer = Offer { per_s: 200, burst: 200 };
 const CALLS_PER_S: u64 = OFFER.per_s * 3 / 2;
 /// Calls to each node in a burst: the whole bucket.
 const BURST_CALLS: u64 = OFFER.burst;
-/// How long the callers rest in a lull: the bucket is full before.
-const LULL_NS: u64 = 1_200_000_000;
 /// Everybody calls the same, so that there is one bucket.
 const ENDPOINT: &[u8] = b"GET /";
 const KEY: &[u8] = b"everybody";
 const NS_PER_S: u64 = 1_000_000_000;
-
-/// Time between two looks at the nodes, and between two pictures.
-const FRAME: Duration = Duration::from_millis(50);
 /// How long the nodes may take to find each other.
 const WHOLE_WITHIN_NS: u64 = 20 * NS_PER_S;
-/// How long a demo without an end of its own lasts where nobody can end it, in milliseconds.
-const UNATTENDED_MS_MIN: u64 = 5_000;
-/// How much longer it waits for what is yet to come of an event, in milliseconds.
-const OPEN_MS_MAX: u64 = 10_000;
-/// Columns and rows of a picture for a page: so wide that a column of the chart is a tenth of a second.
-const PAGE_SIZE: (u16, u16) = (120, 32);
 
 /// The limit of the demo.
 fn plan(offer: Offer) -> Result<Plan, PlanError> {
@@ -245,16 +231,7 @@ fn show(options: &Options, out: &mut dyn Write, interrupt: &Interrupt) -> Result
             Face::Lines { plain: Plain::default(), out, interrupt }
         }
     };
-    let mut stage = Stage {
-        fleet,
-        script,
-        story: Story::default(),
-        face,
-        interrupt,
-        end_ms: options.seconds.map(|seconds| seconds.saturating_mul(1_000)),
-        has_begun: false,
-        has_ended: false,
-    };
+    let mut stage = Stage::new(fleet, script, face, interrupt, options.seconds);
     stage.gather()?;
     stage.play()?;
     let Some((summary, picture)) = stage.end() else { return Ok(()) };
@@ -262,208 +239,6 @@ fn show(options: &Options, out: &mut dyn Write, interrupt: &Interrupt) -> Result
         fs::write(path, picture).map_err(|error| DemoError::Picture(path.clone(), error))?;
     }
     writeln!(out, "{summary}").map_err(DemoError::Show)
-}
-
-/// How the demo is shown, with what that takes.
-enum Face<'a> {
-    Screen(Box<Screen>),
-    Lines { plain: Plain, out: &'a mut dyn Write, interrupt: &'a Interrupt },
-}
-
-impl Face<'_> {
-    fn show(&mut self, picture: &Picture<'_>) -> io::Result<()> {
-        match self {
-            Self::Screen(screen) => screen.show(picture),
-            Self::Lines { plain, out, .. } => plain.write(picture, out),
-        }
-    }
-
-    fn wait(&mut self) -> io::Result<Option<Action>> {
-        match self {
-            Self::Screen(screen) => screen.wait(FRAME),
-            Self::Lines { interrupt, .. } => {
-                interrupt.wait(FRAME);
-                Ok(None)
-            }
-        }
-    }
-}
-
-/// The demo while it runs.
-struct Stage<'a> {
-    fleet: Fleet,
-    script: Script,
-    story: Story,
-    face: Face<'a>,
-    interrupt: &'a Interrupt,
-    end_ms: Option<u64>,
-    has_begun: bool,
-    has_ended: bool,
-}
-
-impl Stage<'_> {
-    /// Waits until the nodes have found each other.
-    fn gather(&mut self) -> Result<(), DemoError> {
-        let deadline_ns = clock::boot_ns().saturating_add(WHOLE_WITHIN_NS);
-        while !self.has_ended && !self.is_whole() {
-            if clock::boot_ns() > deadline_ns {
-                return Err(DemoError::NotWhole);
-            }
-            self.look()?;
-            self.has_ended |= self.face.wait().map_err(DemoError::Show)? == Some(Action::Quit);
-        }
-        Ok(())
-    }
-
-    fn is_whole(&self) -> bool {
-        let nodes = self.fleet.views();
-        let world = World { nodes: &nodes, cut: self.fleet.cut_off() };
-        let is_whole = |view: &NodeView| view.reached == nodes.len() && view.members == nodes.len();
-        world.is_settled() && nodes.iter().all(is_whole)
-    }
-
-    /// Lets the callers call, and everything happen, until the end.
-    fn play(&mut self) -> Result<(), DemoError> {
-        if self.has_ended {
-            return Ok(());
-        }
-        self.fleet.board().open();
-        self.has_begun = true;
-        while !self.has_ended {
-            let now_ms = self.elapsed_ms();
-            while let Some(action) = self.script.due(now_ms) {
-                self.act(action)?;
-            }
-            self.look()?;
-            if let Some(action) = self.face.wait().map_err(DemoError::Show)? {
-                if action != Action::Quit {
-                    // Whoever presses a key has the demo from then on.
-                    self.script.stop();
-                }
-                self.act(action)?;
-            }
-            self.has_ended |= self.is_over();
-        }
-        Ok(())
-    }
-
-    fn is_over(&self) -> bool {
-        let elapsed_ms = self.elapsed_ms();
-        match (self.end_ms, &self.face) {
-            (Some(end_ms), _) => elapsed_ms >= end_ms,
-            (None, Face::Screen(_)) => false,
-            (None, Face::Lines { .. }) => {
-                let end_ms = self.script.end_ms().max(UNATTENDED_MS_MIN);
-                let is_open = self.story.is_open() && elapsed_ms < end_ms + OPEN_MS_MAX;
-                elapsed_ms >= end_ms && !is_open
-            }
-        }
-    }
-
-    /// Looks at the nodes, and shows everything.
-    fn look(&mut self) -> Result<(), DemoError> {
-        if let Some(index) = self.fleet.failed() {
-            return Err(DemoError::Failed(index));
-        }
-        self.has_ended |= self.interrupt.is_told();
-        let nodes = self.fleet.views();
-        let world = World { nodes: &nodes, cut: self.fleet.cut_off() };
-        let (story, face) = (&mut self.story, &mut self.face);
-        let (next, has_begun) = (self.script.next(), self.has_begun);
-        self.fleet
-            .board()
-            .with_tally(|now_ns, tally| {
-                story.observe(tally.elapsed_ms(now_ns), &world, tally.burst());
-                face.show(&Picture { now_ns, tally, world, story, next, has_begun })
-            })
-            .map_err(DemoError::Show)
-    }
-
-    fn elapsed_ms(&self) -> u64 {
-        self.fleet.board().with_tally(|now_ns, tally| tally.elapsed_ms(now_ns))
-    }
-
-    /// Makes something happen, or says why it cannot.
-    fn act(&mut self, action: Action) -> Result<(), DemoError> {
-        let now_ms = self.elapsed_ms();
-        let is_possible = match action {
-            Action::Cut(node) => self.fleet.is_running(node) && !self.fleet.cut_off()[node],
-            Action::Heal(node) => self.fleet.is_running(node) && self.fleet.cut_off()[node],
-            Action::Kill(node) => self.fleet.is_running(node),
-            Action::Join(node) => !self.fleet.is_running(node),
-            Action::Burst => !self.story.is_in_burst(),
-            Action::Lull | Action::Quit => true,
-        };
-        if !is_possible {
-            self.story.tell(now_ms, format!("{action}: {}", why_not(action)));
-            return Ok(());
-        }
-        let mut calls = 0;
-        match action {
-            Action::Lull => {
-                self.fleet.board().rest(clock::boot_ns().saturating_add(LULL_NS));
-            }
-            Action::Burst => {
-                self.fleet.board().with_tally(|_, tally| tally.begin_burst());
-                calls = self.fleet.burst();
-                self.fleet.board().with_tally(|_, tally| tally.expect_of_burst(calls));
-            }
-            Action::Cut(node) => self.fleet.cut(node),
-            Action::Heal(node) => self.fleet.heal(node),
-            Action::Kill(node) => self.fleet.kill(node),
-            Action::Join(node) => self.fleet.join(node)?,
-            Action::Quit => self.has_ended = true,
-        }
-        self.story.begin(now_ms, action, what_happens(action, calls));
-        Ok(())
-    }
-
-    /// Ends everything, and gives back what was measured in words, and the last picture as SVG;
-    /// nothing if the calls never began.
-    fn end(self) -> Option<(String, String)> {
-        if !self.has_begun {
-            return None;
-        }
-        self.fleet.board().close();
-        let nodes = self.fleet.views();
-        let world = World { nodes: &nodes, cut: self.fleet.cut_off() };
-        let (story, next) = (&self.story, self.script.next());
-        self.fleet
-            .board()
-            .with_tally(|now_ns, tally| {
-                let picture = Picture { now_ns, tally, world, story, next, has_begun: true };
-                let look = Look { ink: Ink::Colour, selected: None };
-                let mut buffer = Buffer::empty(Rect::new(0, 0, PAGE_SIZE.0, PAGE_SIZE.1));
-                picture.draw(look, buffer.area, &mut buffer);
-                let title = format!("{} nodes hold one limit", nodes.len());
-                (plain::summary(tally, story, now_ns), svg::svg(&buffer, &title))
-            })
-            .into()
-    }
-}
-
-/// `action` in words; a burst is of so many `calls`.
-fn what_happens(action: Action, calls: u64) -> String {
-    match action {
-        Action::Lull => "lull: the callers rest, and the bucket fills".to_owned(),
-        Action::Burst => format!("burst: {} calls at once", grouped(calls)),
-        Action::Cut(node) => format!("cut {} off", letter(node)),
-        Action::Heal(node) => format!("heal {}", letter(node)),
-        Action::Kill(node) => format!("kill {}", letter(node)),
-        Action::Join(node) => format!("start {} again", letter(node)),
-        Action::Quit => "quit".to_owned(),
-    }
-}
-
-fn why_not(action: Action) -> &'static str {
-    match action {
-        Action::Cut(_) => "it does not run, or is cut off already",
-        Action::Heal(_) => "it does not run, or is not cut off",
-        Action::Kill(_) => "it does not run",
-        Action::Join(_) => "it runs",
-        Action::Burst => "the last one is not answered yet",
-        Action::Lull | Action::Quit => "it cannot be",
-    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::tally::{Kind, Tally};
+use super::tally::{Figures, Kind, Tally};
 use super::traffic::Caller;
 use super::view::NodeView;
 use super::{ENDPOINT, KEY, MEMBERS_MAX, OFFER};
@@ -91,6 +91,17 @@ impl Board {
     pub(super) fn with_tally<T>(&self, act: impl FnOnce(u64, &mut Tally) -> T) -> T {
         let mut tally = self.tally.lock();
         act(clock::boot_ns(), &mut tally)
+    }
+
+    /// What was counted, and the time until which it was.
+    pub(super) fn figures(&self) -> (u64, Figures) {
+        // Copied, so that nobody who calls waits for a terminal.
+        self.with_tally(|now_ns, tally| (now_ns, tally.figures().clone()))
+    }
+
+    /// Milliseconds since the calls began.
+    pub(super) fn elapsed_ms(&self) -> u64 {
+        self.with_tally(|now_ns, tally| tally.figures().elapsed_ms(now_ns))
     }
 
     fn alive(&self) -> [bool; MEMBERS_MAX] {
@@ -195,7 +206,7 @@ impl Desk {
         if !self.board.is_calling(now_ns) {
             return 0;
         }
-        let at_ms = self.board.with_tally(|now_ns, tally| tally.elapsed_ms(now_ns));
+        let at_ms = self.board.elapsed_ms();
         let alive = self.board.alive();
         let calls = self.caller.due(at_ms, step_ns, &alive);
         // Who starts is as good as not there: callers do without it.

@@ -10,7 +10,7 @@ use super::pen::{Pen, bold, dim, right};
 use super::script::Action;
 use super::story::Story;
 use super::table::Table;
-use super::tally::{SLOT_NS, SLOTS_PER_S, Tally};
+use super::tally::{Figures, SLOT_NS, SLOTS_PER_S};
 use super::view::World;
 use super::words::{grouped, letter, seconds, tenths};
 
@@ -44,7 +44,7 @@ pub(super) struct Picture<'a> {
     /// The moment.
     pub(super) now_ns: u64,
     /// What the callers saw.
-    pub(super) tally: &'a Tally,
+    pub(super) figures: &'a Figures,
     /// What the nodes say of themselves.
     pub(super) world: World<'a>,
     /// What happened.
@@ -103,7 +103,7 @@ impl Picture<'_> {
     }
 
     fn draw_title(&self, area: Rect, buffer: &mut Buffer) {
-        let offer = self.tally.offer();
+        let offer = self.figures.offer();
         let nodes = self.world.nodes.len();
         let what = format!(
             "{nodes} nodes in this process hold one limit: {}/s, burst {}",
@@ -112,7 +112,7 @@ impl Picture<'_> {
         let mut pen = Pen::new(area, buffer);
         pen.skip(1).put("rlnode demo", bold()).skip(3).put(&what, Style::new());
         let time = if self.has_begun {
-            seconds(self.tally.elapsed_ms(self.now_ns))
+            seconds(self.figures.elapsed_ms(self.now_ns))
         } else {
             "they find each other ...".to_owned()
         };
@@ -136,7 +136,7 @@ impl Picture<'_> {
     }
 
     fn draw_chart(&self, ink: Ink, area: Rect, buffer: &mut Buffer) {
-        let per_s = self.tally.offer().per_s;
+        let per_s = self.figures.offer().per_s;
         let line = rows_below_limit(area.height);
         let top = per_s * u64::from(area.height) / u64::from(line);
         for (row, value) in [(0, 0), (line, per_s), (area.height - 1, top)] {
@@ -153,12 +153,12 @@ impl Picture<'_> {
 
     /// What each node let through in each column of so many `slots` that is over; the latest last.
     fn columns(&self, slots: u64, width: u16) -> Vec<[u64; MEMBERS_MAX]> {
-        let over = self.tally.number(self.now_ns) / slots;
+        let over = self.figures.number(self.now_ns) / slots;
         let from = over.saturating_sub(u64::from(width));
         let column = |column: u64| {
             let mut sum = [0; MEMBERS_MAX];
             for number in column * slots..(column + 1) * slots {
-                let admitted = self.tally.slot_at(number).admitted;
+                let admitted = self.figures.slot_at(number).admitted;
                 sum.iter_mut().zip(admitted).for_each(|(sum, units)| *sum += units);
             }
             sum
@@ -173,7 +173,7 @@ impl Picture<'_> {
         for x in area.left()..area.right() {
             buffer.set_string(x, area.y, "─", dim());
         }
-        let over = self.tally.number(self.now_ns) / slots;
+        let over = self.figures.number(self.now_ns) / slots;
         let mut free = area.right();
         for event in self.story.events().rev() {
             let Some(mark) = &event.mark else { continue };
@@ -200,10 +200,10 @@ impl Picture<'_> {
     }
 
     fn draw_sums(&self, ink: Ink, area: Rect, buffer: &mut Buffer) {
-        let offer = self.tally.offer();
-        let totals = self.tally.totals();
-        let allowance = self.tally.allowance(self.now_ns);
-        let worst = self.tally.worst_excess_milli();
+        let offer = self.figures.offer();
+        let totals = self.figures.totals();
+        let allowance = self.figures.allowance(self.now_ns);
+        let worst = self.figures.worst_excess_milli();
         let mut pen = Pen::new(Rect { height: 1, ..area }, buffer);
         let style = if totals.admitted > allowance { ink.alarming() } else { ink.well() };
         pen.skip(1).put(&grouped(totals.admitted), style.add_modifier(Modifier::BOLD));
@@ -212,8 +212,8 @@ impl Picture<'_> {
             grouped(allowance),
             offer.burst,
             offer.per_s,
-            seconds(self.tally.elapsed_ms(self.now_ns)),
-            grouped(self.tally.central_admitted())
+            seconds(self.figures.elapsed_ms(self.now_ns)),
+            grouped(self.figures.central_admitted())
         );
         pen.put(&of, Style::new());
         let mut pen = Pen::new(Rect { y: area.y + 1, height: 1, ..area }, buffer);
@@ -270,7 +270,7 @@ mod tests {
     use ratatui::backend::TestBackend;
 
     use super::super::OFFER;
-    use super::super::tally::Kind;
+    use super::super::tally::{Kind, Tally};
     use super::super::view::NodeView;
     use super::super::view::tests::{up, whole};
     use super::*;
@@ -311,7 +311,7 @@ mod tests {
         let (tally, story) = (tally(), story());
         act(&Picture {
             now_ns: BEGAN_NS + AFTER_NS,
-            tally: &tally,
+            figures: tally.figures(),
             world: World { nodes, cut: &CUT },
             story: &story,
             next: Some((5_000, Action::Heal(2))),

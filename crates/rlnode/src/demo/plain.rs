@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use super::node::HOLD_MAX;
 use super::picture::Picture;
 use super::story::{Event, Story};
-use super::tally::Tally;
+use super::tally::Figures;
 use super::view::NodeView;
-use super::words::{grouped, letter, percent, seconds, tenths};
+use super::words::{grouped, letter, letters, percent, seconds, tenths};
 
 const MS_PER_S: u64 = 1_000;
 
@@ -29,7 +29,7 @@ impl Plain {
     /// As `out`.
     pub(super) fn write(&mut self, picture: &Picture<'_>, out: &mut dyn Write) -> io::Result<()> {
         self.write_events(picture.story, out)?;
-        let elapsed = picture.tally.elapsed_ms(picture.now_ns) / MS_PER_S;
+        let elapsed = picture.figures.elapsed_ms(picture.now_ns) / MS_PER_S;
         if picture.has_begun && elapsed > self.seconds {
             self.seconds = elapsed;
             writeln!(out, "{}", second_line(picture))?;
@@ -58,44 +58,55 @@ impl Plain {
     }
 }
 
-/// `4.0 s  asked 301/s, admitted 200/s (A 30, B 90, C 80); 998 of 1,000 in all; A synced 3/3, ...`.
+/// `4.0 s  asked 301/s, admitted 200/s (A 30, B 90, C 80); in all 998 of 1,000; A, B and C
+/// synced 3/3`.
 fn second_line(picture: &Picture<'_>) -> String {
-    let tally = picture.tally;
-    let last_second = tally.last_second(picture.now_ns);
+    let figures = picture.figures;
+    let last_second = figures.last_second(picture.now_ns);
     let nodes = 0..picture.world.nodes.len();
     let admitted: Vec<_> = nodes
         .map(|node| format!("{} {}", letter(node), grouped(last_second.admitted[node])))
         .collect();
-    let states: Vec<_> =
-        picture.world.nodes.iter().enumerate().map(|(node, view)| state(node, view)).collect();
     format!(
-        "{:>7}  asked {}/s, admitted {}/s ({}); {} of {} in all; {}",
-        seconds(tally.elapsed_ms(picture.now_ns)),
+        "{:>7}  asked {}/s, admitted {}/s ({}); in all {} of {}; {}",
+        seconds(figures.elapsed_ms(picture.now_ns)),
         grouped(last_second.asked.iter().sum()),
         grouped(last_second.admitted.iter().sum()),
         admitted.join(", "),
-        grouped(tally.totals().admitted),
-        grouped(tally.allowance(picture.now_ns)),
-        states.join(", "),
+        grouped(figures.totals().admitted),
+        grouped(figures.allowance(picture.now_ns)),
+        states(picture.world.nodes),
     )
 }
 
-/// `A synced 3/3`.
-fn state(node: usize, view: &NodeView) -> String {
-    match view.members {
-        0 => format!("{} {}", letter(node), view.knows()),
-        members => format!("{} {} {}/{members}", letter(node), view.knows(), view.reached),
+/// `A and B split 2/3, C split 1/3`.
+fn states(nodes: &[NodeView]) -> String {
+    let state = |view: &NodeView| match view.members {
+        0 => view.knows().to_owned(),
+        members => format!("{} {}/{members}", view.knows(), view.reached),
+    };
+    // In the order in which each state is first met.
+    let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
+    for (node, view) in nodes.iter().enumerate() {
+        let state = state(view);
+        match groups.iter_mut().find(|(other, _)| *other == state) {
+            Some((_, members)) => members.push(node),
+            None => groups.push((state, vec![node])),
+        }
     }
+    let texts: Vec<_> =
+        groups.iter().map(|(state, nodes)| format!("{} {state}", letters(nodes))).collect();
+    texts.join(", ")
 }
 
 /// What is said at the end: what was measured, and what came of each event.
-pub(super) fn summary(tally: &Tally, story: &Story, now_ns: u64) -> String {
-    let offer = tally.offer();
-    let totals = tally.totals();
-    let allowance = tally.allowance(now_ns);
-    let central = tally.central_admitted();
-    let worst = tally.worst_excess_milli();
-    let elapsed = seconds(tally.elapsed_ms(now_ns));
+pub(super) fn summary(figures: &Figures, story: &Story, now_ns: u64) -> String {
+    let offer = figures.offer();
+    let totals = figures.totals();
+    let allowance = figures.allowance(now_ns);
+    let central = figures.central_admitted();
+    let worst = figures.worst_excess_milli();
+    let elapsed = seconds(figures.elapsed_ms(now_ns));
     let denied = totals.denied_limit + totals.denied_share;
     let mut lines = vec![
         format!(
@@ -141,7 +152,7 @@ mod tests {
 
     use super::super::OFFER;
     use super::super::script::Action;
-    use super::super::tally::{Burst, Kind};
+    use super::super::tally::{Burst, Kind, Tally};
     use super::super::view::World;
     use super::super::view::tests::{up, whole};
     use super::*;
@@ -165,7 +176,7 @@ mod tests {
     fn written(plain: &mut Plain, tally: &Tally, story: &Story, ms: u64) -> Vec<String> {
         let picture = Picture {
             now_ns: BEGAN_NS + ms * 1_000_000,
-            tally,
+            figures: tally.figures(),
             world: World { nodes: &whole(), cut: &CUT },
             story,
             next: None,
@@ -180,8 +191,8 @@ mod tests {
     fn there_is_a_line_for_each_second_and_each_event() {
         let (tally, mut story, mut plain) = (tally(240), Story::default(), Plain::default());
         assert_eq!(written(&mut plain, &tally, &story, 0), [""; 0]);
-        let line = "  1.0 s  asked 241/s, admitted 240/s (A 160, B 80, C 0); 240 of 410 in all; \
-                    A synced 3/3, B synced 3/3, C synced 3/3";
+        let line = "  1.0 s  asked 241/s, admitted 240/s (A 160, B 80, C 0); in all 240 of 410; \
+                    A, B and C synced 3/3";
         assert_eq!(written(&mut plain, &tally, &story, 1_050), [line]);
         assert_eq!(written(&mut plain, &tally, &story, 1_090), [""; 0], "once");
 
@@ -195,10 +206,16 @@ mod tests {
     }
 
     #[test]
+    fn nodes_of_one_state_are_told_together() {
+        let nodes = [up(3, &[2]), NodeView::dead(), up(3, &[0])];
+        assert_eq!(states(&nodes), "A and C split 2/3, B dead");
+    }
+
+    #[test]
     fn the_summary_says_what_was_measured() {
         let mut story = Story::default();
         story.tell(700, "nothing".to_owned());
-        let text = summary(&tally(240), &story, BEGAN_NS + 1_000_000_000);
+        let text = summary(tally(240).figures(), &story, BEGAN_NS + 1_000_000_000);
         let want = "240 of 241 calls were admitted; burst 200 + 200/s x 1.0 s is 400\n\
                     an exact central limiter, asked the same, admits 241; the fleet 100 % of \
                     that\n\
@@ -214,7 +231,7 @@ mod tests {
         for _ in 0..203 {
             tally.answered(BEGAN_NS, 0, Kind::Steady, Reason::Ok, false);
         }
-        let text = summary(&tally, &Story::default(), BEGAN_NS);
+        let text = summary(tally.figures(), &Story::default(), BEGAN_NS);
         let want = "worst of all windows: 3 above burst + rate x its length (1.5 % of the burst)";
         assert!(text.contains(want), "{text}");
     }

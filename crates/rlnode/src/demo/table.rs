@@ -85,8 +85,8 @@ impl Columns {
 impl Table<'_> {
     /// Draws it: a head, the nodes, and their sum.
     pub(super) fn draw(&self, area: Rect, buffer: &mut Buffer) {
-        let Picture { now_ns, tally, world, .. } = *self.picture;
-        let last_second = tally.last_second(now_ns);
+        let Picture { now_ns, figures, world, .. } = *self.picture;
+        let last_second = figures.last_second(now_ns);
         let mut y = area.y;
         let mut next = || {
             let line = Rect { y, height: 1, ..area };
@@ -109,7 +109,7 @@ impl Table<'_> {
         Pen::new(columns.node, buffer).skip(3).put("node", dim());
         right(columns.asked, "asked/s", dim(), buffer);
         right(columns.admitted, "admitted", dim(), buffer);
-        let of = format!("of {}/s", self.picture.tally.offer().per_s);
+        let of = format!("of {}/s", self.picture.figures.offer().per_s);
         Pen::new(columns.bar, buffer).put(&of, dim());
         right(columns.level, "level", dim(), buffer);
         Pen::new(columns.counts, buffer).skip(2).put("counts", dim());
@@ -163,7 +163,7 @@ impl Table<'_> {
     ) {
         right(columns.asked, &grouped(asked), style, buffer);
         right(columns.admitted, &grouped(admitted), style, buffer);
-        let share = percent(admitted, self.picture.tally.offer().per_s);
+        let share = percent(admitted, self.picture.figures.offer().per_s);
         right(columns.share, &format!("{share} %"), style, buffer);
     }
 
@@ -176,7 +176,7 @@ impl Table<'_> {
         style: Style,
         buffer: &mut Buffer,
     ) {
-        let per_s = self.picture.tally.offer().per_s.max(1);
+        let per_s = self.picture.figures.offer().per_s.max(1);
         let eighths = admitted.saturating_mul(EIGHTHS * u64::from(area.width)) / per_s;
         for (place, x) in (0..).zip(area.left()..area.right()) {
             let filled = eighths.saturating_sub(EIGHTHS * place).min(EIGHTHS);

@@ -67,19 +67,26 @@ pub(super) enum Kind {
     Burst,
 }
 
-/// The count of everything.
-#[derive(Debug)]
-pub(super) struct Tally {
+/// Everything that was counted, to be looked at while it is counted on.
+#[derive(Clone, Debug)]
+pub(super) struct Figures {
     offer: Offer,
     began_ns: u64,
     slots: VecDeque<Slot>,
     /// Number of the first slot that is kept.
     first: u64,
     totals: Totals,
-    excess: Excess,
-    central: Limiter,
+    worst_excess_milli: u64,
     central_admitted: u64,
     burst: Burst,
+}
+
+/// The count of everything.
+#[derive(Debug)]
+pub(super) struct Tally {
+    figures: Figures,
+    excess: Excess,
+    central: Limiter,
 }
 
 impl Tally {
@@ -94,33 +101,39 @@ impl Tally {
             when_full: WhenFull::Overflow,
             secret: [0; 16],
         };
-        Ok(Self {
+        let figures = Figures {
             offer,
             began_ns,
             slots: VecDeque::with_capacity(SLOTS_MAX),
             first: 0,
             totals: Totals::default(),
-            excess: Excess::new(offer.per_s),
-            central: Limiter::new(plan(offer)?, store),
+            worst_excess_milli: 0,
             central_admitted: 0,
             burst: Burst::default(),
-        })
+        };
+        let central = Limiter::new(plan(offer)?, store);
+        Ok(Self { figures, excess: Excess::new(offer.per_s), central })
+    }
+
+    /// What was counted so far.
+    pub(super) fn figures(&self) -> &Figures {
+        &self.figures
     }
 
     /// The calls begin only now.
     pub(super) fn begin(&mut self, now_ns: u64) {
-        self.began_ns = now_ns;
+        self.figures.began_ns = now_ns;
     }
 
     /// A call is made to `node`.
     pub(super) fn asked(&mut self, now_ns: u64, node: usize, kind: Kind) {
-        self.totals.asked += 1;
-        count(&mut self.slot(now_ns).asked, node);
+        self.figures.totals.asked += 1;
+        count(&mut self.figures.slot(now_ns).asked, node);
         // An error is a request outside the bounds, which this one is not.
         let decision = self.central.decide(now_ns, &Request::check(ENDPOINT, KEY));
         if decision.is_ok_and(|decision| decision.verdict.allowed) {
-            self.central_admitted += 1;
-            self.burst.central += u64::from(kind == Kind::Burst);
+            self.figures.central_admitted += 1;
+            self.figures.burst.central += u64::from(kind == Kind::Burst);
         }
     }
 
@@ -134,33 +147,36 @@ impl Tally {
         held: bool,
     ) {
         let is_admitted = reason == Reason::Ok;
-        self.totals.held += u64::from(held);
+        self.figures.totals.held += u64::from(held);
         match reason {
             Reason::Ok => {
-                self.totals.admitted += 1;
-                count(&mut self.slot(now_ns).admitted, node);
+                self.figures.totals.admitted += 1;
+                count(&mut self.figures.slot(now_ns).admitted, node);
                 self.excess.admit(now_ns);
+                self.figures.worst_excess_milli = self.excess.worst_milli(self.figures.offer.burst);
             }
-            Reason::Share => self.totals.denied_share += 1,
-            _ => self.totals.denied_limit += 1,
+            Reason::Share => self.figures.totals.denied_share += 1,
+            _ => self.figures.totals.denied_limit += 1,
         }
         if kind == Kind::Burst {
-            self.burst.answered += 1;
-            self.burst.admitted += u64::from(is_admitted);
+            self.figures.burst.answered += 1;
+            self.figures.burst.admitted += u64::from(is_admitted);
         }
     }
 
     /// Calls are about to come at one moment. Those of an earlier burst that are not answered yet
     /// count with them.
     pub(super) fn begin_burst(&mut self) {
-        self.burst = Burst { calls: u64::MAX, ..Burst::default() };
+        self.figures.burst = Burst { calls: u64::MAX, ..Burst::default() };
     }
 
     /// They are so many.
     pub(super) fn expect_of_burst(&mut self, calls: u64) {
-        self.burst.calls = calls;
+        self.figures.burst.calls = calls;
     }
+}
 
+impl Figures {
     /// The last burst.
     pub(super) fn burst(&self) -> Burst {
         self.burst
@@ -196,7 +212,7 @@ impl Tally {
     /// By how much the worst of all windows lies above `burst + rate * its length`, in thousandths of
     /// a unit, rounded up; 0: none does.
     pub(super) fn worst_excess_milli(&self) -> u64 {
-        self.excess.worst_milli(self.offer.burst)
+        self.worst_excess_milli
     }
 
     /// The slots that are over at `now_ns`, the latest last, `count` at most.
@@ -346,12 +362,12 @@ mod tests {
         for _ in 0..5 {
             admit(&mut tally, 0, 0);
         }
-        assert_eq!(tally.worst_excess_milli(), 0);
+        assert_eq!(tally.figures.worst_excess_milli(), 0);
         admit(&mut tally, 0, 1);
-        assert_eq!(tally.worst_excess_milli(), 1_000);
+        assert_eq!(tally.figures.worst_excess_milli(), 1_000);
         // Long after, nothing of it is left, but the worst stays.
         admit(&mut tally, 60_000, 1);
-        assert_eq!(tally.worst_excess_milli(), 1_000);
+        assert_eq!(tally.figures.worst_excess_milli(), 1_000);
     }
 
     #[test]
@@ -362,8 +378,8 @@ mod tests {
             tally.answered(at(0), node, Kind::Steady, Reason::Share, true);
         }
         tally.asked(at(100), 0, Kind::Steady);
-        assert_eq!(tally.central_admitted(), 6, "the bucket, and one unit that came back");
-        let totals = tally.totals();
+        assert_eq!(tally.figures.central_admitted(), 6, "the bucket, and one unit that came back");
+        let totals = tally.figures.totals();
         assert_eq!((totals.asked, totals.admitted), (8, 0));
         assert_eq!((totals.denied_share, totals.denied_limit, totals.held), (7, 0, 7));
     }
@@ -371,8 +387,8 @@ mod tests {
     #[test]
     fn the_allowance_grows_with_the_time() {
         let tally = tally();
-        assert_eq!([0, 99, 100, 2_000].map(|ms| tally.allowance(at(ms))), [5, 5, 6, 25]);
-        assert_eq!(tally.allowance(0), 5, "the calls have not begun");
+        assert_eq!([0, 99, 100, 2_000].map(|ms| tally.figures.allowance(at(ms))), [5, 5, 6, 25]);
+        assert_eq!(tally.figures.allowance(0), 5, "the calls have not begun");
     }
 
     #[test]
@@ -382,12 +398,15 @@ mod tests {
         admit(&mut tally, 99, 1);
         admit(&mut tally, 950, 1);
         tally.asked(at(1_000), 2, Kind::Steady);
-        assert_eq!(tally.slot_at(0).admitted, [1, 1, 0, 0, 0]);
-        assert_eq!(tally.last_second(at(1_000)).admitted, [1, 2, 0, 0, 0]);
-        assert_eq!(tally.last_second(at(1_000)).asked[2], 0, "its slot is not over");
-        assert_eq!(tally.last_second(at(1_100)).admitted, [0, 1, 0, 0, 0]);
-        assert_eq!(tally.last_second(at(1_100)).asked[2], 1);
-        assert_eq!(tally.latest(at(250), 9).map(|(number, _)| number).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(tally.figures.slot_at(0).admitted, [1, 1, 0, 0, 0]);
+        assert_eq!(tally.figures.last_second(at(1_000)).admitted, [1, 2, 0, 0, 0]);
+        assert_eq!(tally.figures.last_second(at(1_000)).asked[2], 0, "its slot is not over");
+        assert_eq!(tally.figures.last_second(at(1_100)).admitted, [0, 1, 0, 0, 0]);
+        assert_eq!(tally.figures.last_second(at(1_100)).asked[2], 1);
+        assert_eq!(
+            tally.figures.latest(at(250), 9).map(|(number, _)| number).collect::<Vec<_>>(),
+            [0, 1]
+        );
     }
 
     #[test]
@@ -396,13 +415,13 @@ mod tests {
         let max = u64::try_from(SLOTS_MAX).expect("few");
         admit(&mut tally, 0, 0);
         admit(&mut tally, max * 100, 0);
-        assert_eq!((tally.slots.len(), tally.first), (SLOTS_MAX, 1));
-        assert_eq!(tally.slot_at(max).admitted[0], 1);
+        assert_eq!((tally.figures.slots.len(), tally.figures.first), (SLOTS_MAX, 1));
+        assert_eq!(tally.figures.slot_at(max).admitted[0], 1);
         admit(&mut tally, max * 500, 1);
-        assert_eq!((tally.slots.len(), tally.first), (1, max * 5));
+        assert_eq!((tally.figures.slots.len(), tally.figures.first), (1, max * 5));
         admit(&mut tally, 0, 2);
-        assert_eq!(tally.slot_at(max * 5).admitted, [0, 1, 1, 0, 0], "told late");
-        assert_eq!(tally.slot_at(3), Slot::default());
+        assert_eq!(tally.figures.slot_at(max * 5).admitted, [0, 1, 1, 0, 0], "told late");
+        assert_eq!(tally.figures.slot_at(3), Slot::default());
     }
 
     #[test]
@@ -415,8 +434,8 @@ mod tests {
             tally.answered(at(1), 0, Kind::Burst, reason, false);
         }
         tally.expect_of_burst(3);
-        assert_eq!(tally.burst(), Burst { calls: 3, answered: 3, admitted: 2, central: 3 });
+        assert_eq!(tally.figures.burst(), Burst { calls: 3, answered: 3, admitted: 2, central: 3 });
         tally.begin_burst();
-        assert_eq!(tally.burst().answered, 0);
+        assert_eq!(tally.figures.burst().answered, 0);
     }
 }
