@@ -47,8 +47,9 @@ fn numbers(text: &str, words: &str) -> Vec<u64> {
 #[test]
 fn three_nodes_hold_one_limit_in_lines() {
     let folder = folder();
-    let script = "1s burst, 2s cut c, 4s heal c, 5s lull";
-    let text = shown(folder.path(), &["--plain", "--seconds", "6", "--script", script]);
+    // Time between the events for nodes that notice late on a busy machine.
+    let script = "1s burst, 2s cut c, 8s heal c, 9s lull";
+    let text = shown(folder.path(), &["--plain", "--script", script]);
     for words in [
         "3 nodes in this process hold one limit: 200/s, burst 200; seed 1\n",
         "burst: 600 calls at once\n",
@@ -65,7 +66,7 @@ fn three_nodes_hold_one_limit_in_lines() {
     }
     let sum = numbers(&text, "calls were admitted;");
     let [admitted, asked, .., allowance] = sum[..] else { panic!("{sum:?}") };
-    assert!(allowance >= 200 + 200 * 6, "{text}");
+    assert!(allowance >= 200 + 200 * 11, "{text}");
     // What a cut may cost is a part of the burst.
     assert!(admitted <= allowance + 100, "{text}");
     assert!(admitted > 200 && asked > admitted, "{text}");
@@ -77,7 +78,7 @@ fn three_nodes_hold_one_limit_in_lines() {
 #[test]
 fn a_node_that_is_killed_joins_again() {
     let folder = folder();
-    let script = "1s kill b, 2.5s join b, 3s heal a";
+    let script = "1s kill b, 7s join b, 7.5s heal a";
     let text = shown(folder.path(), &["--script", script, "--members", "5", "--seed", "7"]);
     for words in [
         "5 nodes in this process hold one limit: 200/s, burst 200; seed 7\n",

@@ -109,14 +109,14 @@ impl Picture<'_> {
             "{nodes} nodes in this process hold one limit: {}/s, burst {}",
             offer.per_s, offer.burst
         );
-        let mut pen = Pen::new(area, buffer);
-        pen.skip(1).put("rlnode demo", bold()).skip(3).put(&what, Style::new());
         let time = if self.has_begun {
             seconds(self.figures.elapsed_ms(self.now_ns))
         } else {
             "they find each other ...".to_owned()
         };
-        right(inner(area), &time, bold(), buffer);
+        let before = right(inner(area), &time, bold(), buffer);
+        let mut pen = Pen::new(before, buffer);
+        pen.skip(1).put("rlnode demo", bold()).skip(3).put(&what, Style::new());
     }
 
     fn draw_legend(&self, ink: Ink, area: Rect, buffer: &mut Buffer) {
@@ -220,7 +220,7 @@ impl Picture<'_> {
         let style = if worst > 0 { ink.limit() } else { ink.well() };
         pen.skip(1).put(&tenths(worst), style.add_modifier(Modifier::BOLD));
         let rest = format!(
-            " above the limit in the worst window; {} denied ({} for share), {} held",
+            " above the limit in the worst window; {} denied ({} share), {} held",
             grouped(totals.denied_limit + totals.denied_share),
             grouped(totals.denied_share),
             grouped(totals.held)
@@ -348,14 +348,14 @@ mod tests {
                                                            ████████████████████
      0                                                     ▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂
        ───────────────────────────────────────────────────────────▴────▴cut C──
-   node asked/s  admitted of 200/s         level  counts    reaches       heard
-   █ A       30        30 █▎         15 %     13  split     A B · 2/3     40 ms
-   █ B       60        60 ██▋        30 %     13  split     A B · 2/3     40 ms
- ▸ █ C      120       120 █████▍     60 %     13  split     · · C 1/3         -
-   all      210       210 █████████ 105 %
+   node asked/s  admitted of 200/s           level  counts   reaches      heard
+   █ A       30        30 █▊            15 %    13  split    A B · 2/3    40 ms
+   █ B       60        60 ███▌          30 %    13  split    A B · 2/3    40 ms
+ ▸ █ C      120       120 ███████▏      60 %    13  split    · · C 1/3        -
+   all      210       210 ████████████ 105 %
 
  930 admitted, of 1,000 = 200 + 200/s x 4.0 s; a central limiter 930
- 0 above the limit in the worst window; 1 denied (1 for share), 1 held
+ 0 above the limit in the worst window; 1 denied (1 share), 1 held
 
   0.0 s  too early to be seen
   1.5 s  burst

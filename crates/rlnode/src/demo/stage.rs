@@ -175,7 +175,10 @@ impl<'a> Stage<'a> {
             Action::Heal(node) => self.fleet.is_running(node) && self.fleet.cut_off()[node],
             Action::Kill(node) => self.fleet.is_running(node),
             Action::Join(node) => !self.fleet.is_running(node),
-            Action::Burst => !self.story.is_in_burst(),
+            Action::Burst => {
+                let runs = |node: usize| self.fleet.is_running(node);
+                !self.story.is_in_burst() && (0..self.fleet.cut_off().len()).any(runs)
+            }
             Action::Lull | Action::Quit => true,
         };
         if !is_possible {
@@ -241,7 +244,7 @@ fn why_not(action: Action) -> &'static str {
         Action::Heal(_) => "it does not run, or is not cut off",
         Action::Kill(_) => "it does not run",
         Action::Join(_) => "it runs",
-        Action::Burst => "the last one is not answered yet",
+        Action::Burst => "nobody runs, or the last one is not answered yet",
         Action::Lull | Action::Quit => "it cannot be",
     }
 }

@@ -115,7 +115,7 @@ impl Story {
         if let Some(number) = self.burst.filter(|_| is_over) {
             self.burst = None;
             let (admitted, central) = (grouped(burst.admitted), grouped(burst.central));
-            let what = format!("{admitted} had passed (central limiter: {central})");
+            let what = format!("{admitted} had passed (central: {central})");
             self.settle(number, now_ms, what);
         }
     }
@@ -204,7 +204,7 @@ mod tests {
         assert!(story.is_in_burst());
         burst.answered = 600;
         story.observe(4_610, &world, burst);
-        let want = "  4.5 s  burst; 0.2 s later 187 had passed (central limiter: 188)";
+        let want = "  4.5 s  burst; 0.2 s later 187 had passed (central: 188)";
         assert_eq!(lines(&story), [want]);
         story.begin(9_000, Action::Burst, "burst".to_owned());
         burst.answered = 400;

@@ -23,9 +23,9 @@ const BARS_AT: u16 = 26;
 const BAR_WIDTH_MAX: u16 = 40;
 /// Widths of the columns after the bars, but for the one that says whom a node reaches.
 const SHARE: u16 = 6;
-const LEVEL: u16 = 7;
-const COUNTS: u16 = 11;
-const HEARD: u16 = 9;
+const LEVEL: u16 = 6;
+const COUNTS: u16 = 10;
+const HEARD: u16 = 8;
 /// Blocks that fill a cell from the left by eighths.
 pub(super) const LEFT: [&str; 9] = [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"];
 const EIGHTHS: u64 = 8;

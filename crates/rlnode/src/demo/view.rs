@@ -121,28 +121,43 @@ impl World<'_> {
 
     /// Who holds how much of the limit: `A and B hold 2/3, C 1/3`.
     pub(super) fn parts(&self) -> String {
-        let mut told = [false; MEMBERS_MAX];
-        let mut parts = Vec::new();
+        let mut groups: Vec<Vec<usize>> = Vec::new();
+        // Those who reach nobody are told together.
+        let mut alone = Vec::new();
         for (node, view) in self.nodes.iter().enumerate() {
-            if view.life == Life::Dead || told[node] {
+            if view.life == Life::Dead || groups.iter().any(|group| group.contains(&node)) {
                 continue;
             }
-            let group: Vec<usize> =
-                (0..self.nodes.len()).filter(|it| *it == node || view.reaches[*it]).collect();
-            group.iter().for_each(|it| told[*it] = true);
-            let verb = match (parts.is_empty(), group.len()) {
-                (false, _) => "",
-                (true, 1) => "holds ",
-                (true, _) => "hold ",
-            };
-            let part = if group.len() == view.members {
-                "one limit".to_owned()
-            } else {
-                format!("{}/{}", group.len(), view.members)
-            };
-            parts.push(format!("{} {verb}{part}", letters(&group)));
+            let is_in = |it: &usize| *it == node || view.reaches[*it];
+            let group: Vec<usize> = (0..self.nodes.len()).filter(is_in).collect();
+            if group.len() > 1 { groups.push(group) } else { alone.push(node) }
         }
-        if parts.is_empty() { "nobody is left".to_owned() } else { parts.join(", ") }
+        let mut parts: Vec<(&[usize], usize, &str)> =
+            groups.iter().map(|group| (group.as_slice(), group.len(), "")).collect();
+        match alone.len() {
+            0 => {}
+            1 => parts.push((&alone, 1, "")),
+            _ => parts.push((&alone, 1, " each")),
+        }
+        let texts: Vec<_> = parts
+            .iter()
+            .enumerate()
+            .map(|(place, (nodes, size, each))| {
+                let verb = match (place, nodes.len()) {
+                    (1.., _) => "",
+                    (0, 1) => " holds",
+                    (0, _) => " hold",
+                };
+                let members = nodes.first().map_or(0, |first| self.nodes[*first].members);
+                let who = letters(nodes);
+                if *size == members {
+                    format!("{who}{verb} one limit")
+                } else {
+                    format!("{who}{verb} {size}/{members}{each}")
+                }
+            })
+            .collect();
+        if texts.is_empty() { "nobody is left".to_owned() } else { texts.join(", ") }
     }
 
     /// What `node` reaches: `A B ·`, itself included.
@@ -203,6 +218,8 @@ pub(super) mod tests {
         assert_eq!(world.parts(), "A and B hold 2/3, C 1/3");
         assert_eq!((world.reach(0).as_str(), world.reach(2).as_str()), ("A B ·", "· · C"));
         assert!(!World { nodes: &nodes, cut: &NO_CUT }.is_settled(), "the heal is yet to come");
+        let nodes = [up(3, &[]); 3];
+        assert_eq!(World { nodes: &nodes, cut: &cut }.parts(), "A, B and C hold 1/3 each");
     }
 
     #[test]
