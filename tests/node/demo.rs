@@ -1,7 +1,7 @@
 //! `rlnode demo`: what somebody sees who has nothing but the program.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -17,15 +17,40 @@ use crate::support::process::{Background, RLNODE, rlnode};
 use crate::support::{Ended, run_in, wait_until};
 
 /// How long anything may take that a test waits for.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder for temporary files")
 }
 
+/// Runs a demo to its end, which takes longer than other commands may.
+#[track_caller]
+fn run_long(folder: &Path, arguments: &[&str]) -> Ended {
+    let said = || tempfile::tempfile().expect("a file");
+    let (mut stdout, mut stderr) = (said(), said());
+    let end = |file: &File| Stdio::from(file.try_clone().expect("a further descriptor"));
+    let mut command = rlnode(&["demo"]);
+    command.args(arguments).current_dir(folder).env("TMPDIR", folder);
+    command.stdin(Stdio::null()).stdout(end(&stdout)).stderr(end(&stderr));
+    let mut child = Background(command.spawn().expect("the program"));
+    let mut status = None;
+    wait_until("the end of the demo", PATIENCE, || {
+        status = child.0.try_wait().expect("a child can be waited for");
+        status.is_some()
+    });
+    let text = |file: &mut File| {
+        let mut text = String::new();
+        file.rewind().expect("a file goes back");
+        file.read_to_string(&mut text).expect("commands print text");
+        text
+    };
+    let code = status.and_then(|status| status.code());
+    Ended { code, stdout: text(&mut stdout), stderr: text(&mut stderr) }
+}
+
 #[track_caller]
 fn shown(folder: &Path, arguments: &[&str]) -> String {
-    let Ended { code, stdout, stderr } = run_in(folder, &[&["demo"], arguments].concat());
+    let Ended { code, stdout, stderr } = run_long(folder, arguments);
     assert_eq!((code, stderr.as_str()), (Some(0), ""), "{stdout}");
     assert!(!stdout.contains('\u{1b}'), "codes for a terminal where there is none: {stdout:?}");
     assert_eq!(fs::read_dir(folder).expect("our folder").count(), 0, "something is left behind");
@@ -99,13 +124,13 @@ fn the_picture_at_the_end_is_written_as_svg() {
     let folder = folder();
     let path = folder.path().join("demo.svg");
     let file = path.to_str().expect("text");
-    let ended = run_in(folder.path(), &["demo", "--seconds", "2", "--picture", file]);
+    let ended = run_long(folder.path(), &["--seconds", "2", "--picture", file]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let svg = fs::read_to_string(&path).expect("the picture");
     assert!(svg.starts_with("<svg ") && svg.contains(">200/s</text>"), "{svg}");
     let nowhere = folder.path().join("no/demo.svg");
     let file = nowhere.to_str().expect("text");
-    let ended = run_in(folder.path(), &["demo", "--seconds", "1", "--picture", file]);
+    let ended = run_long(folder.path(), &["--seconds", "1", "--picture", file]);
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.stderr.contains("the picture cannot be written to `"), "{}", ended.stderr);
     assert_eq!(fs::read_dir(folder.path()).expect("our folder").count(), 1);
