@@ -6,7 +6,7 @@ use crate::tree::Tree;
 use crate::{Findings, assert_finds, assert_holds};
 
 /// Every package of ours, and the packages of ours that it may import.
-const MAY_IMPORT: [(&str, &[&str]); 10] = [
+const MAY_IMPORT: [(&str, &[&str]); 11] = [
     ("rlnode-limiter", &[]),
     ("rlnode-wire", &["rlnode-limiter"]),
     ("rlnode-client", &["rlnode-limiter", "rlnode-wire"]),
@@ -44,7 +44,7 @@ const MAY_IMPORT: [(&str, &[&str]); 10] = [
 
 /// Packages of others that only some of ours may import. A name stands for its family too:
 /// `tokio` is also `tokio-util`.
-const CONFINED: [(&str, &[&str]); 9] = [
+const CONFINED: [(&str, &[&str]); 10] = [
     // Codecs of wire formats stay where bytes become types.
     ("bincode", &["rlnode-wire"]),
     ("wincode", &["rlnode-wire"]),
@@ -52,6 +52,7 @@ const CONFINED: [(&str, &[&str]); 9] = [
     ("axum", &["rlnode", "rlbench", "rlnode-fuzz"]),
     ("tonic", &["rlnode", "rlbench"]),
     ("clap", &["rlnode", "rlbench", "rlbench-rateguard"]),
+    ("ratatui", &["rlnode"]),
     ("foca", &["rlnode-member"]),
     ("quinn", &["rlnode-member"]),
     ("rustls", &["rlnode-member"]),

@@ -193,8 +193,8 @@ fn validate_and_explain_read_the_shipped_file() {
 /// Every command has help; completions and the manual know every command.
 #[test]
 fn help_completions_and_manual_come_from_one_definition() {
-    const COMMANDS: [&str; 8] =
-        ["check", "status", "validate", "explain", "cert", "node", "completions", "man"];
+    const COMMANDS: [&str; 9] =
+        ["check", "status", "validate", "explain", "cert", "node", "demo", "completions", "man"];
     let help = run(&["--help"]);
     assert_eq!(help.code, Some(0));
     let manual = run(&["man"]);

@@ -12,6 +12,7 @@ mod configuration;
 mod costs;
 mod counting;
 mod datagrams;
+mod demo;
 mod descriptors;
 mod doors;
 mod headers;

@@ -8,6 +8,7 @@ use crate::command::Output;
 use crate::command::cert::Cert;
 use crate::command::check::Check;
 use crate::command::completions::Completions;
+use crate::command::demo::Demo;
 use crate::command::explain::Explain;
 use crate::command::man::Man;
 use crate::command::node::Node;
@@ -41,6 +42,7 @@ enum Command {
     Explain(Explain),
     Cert(Cert),
     Node(Node),
+    Demo(Demo),
     Completions(Completions),
     Man(Man),
 }
@@ -55,6 +57,7 @@ impl Cli {
             (Some(Command::Explain(explain)), _) => explain.run(output),
             (Some(Command::Cert(cert)), _) => cert.run(output),
             (Some(Command::Node(node)), _) => node.run(output),
+            (Some(Command::Demo(demo)), _) => demo.run(output),
             (Some(Command::Completions(completions)), _) => completions.run(output),
             (Some(Command::Man(man)), _) => man.run(output),
             (None, Some(run)) => run.run(output),
@@ -104,6 +107,7 @@ mod tests {
             "rlnode cert init --dir certs",
             "rlnode cert issue --node a --node b --days 30",
             "rlnode node forget edge-3 --addr ./n.sock",
+            "rlnode demo --plain --seconds 3 --script auto --seed 7 --members 5",
             "rlnode completions bash",
             "rlnode man",
         ] {

@@ -8,6 +8,8 @@ pub const NODE: &str = "RLNODE_NODE";
 pub const ADDRESS: &str = "RLNODE_ADDR";
 /// What is logged, after `--log`.
 pub const LOG: &str = "RLNODE_LOG";
+/// Says, with any text, that nothing is to be shown in colours.
+pub const NO_COLOR: &str = "NO_COLOR";
 
 /// The text of the variable `name`; none where it is unset, empty or not Unicode.
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]

@@ -10,6 +10,7 @@ pub mod clock;
 pub mod command;
 pub mod config;
 pub mod counters;
+pub mod demo;
 pub mod door;
 pub mod endpoint;
 pub mod engine;

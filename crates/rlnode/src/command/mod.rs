@@ -6,6 +6,7 @@ pub mod cert;
 pub mod check;
 mod cluster_words;
 pub mod completions;
+pub mod demo;
 mod exchange;
 pub mod explain;
 pub mod man;
