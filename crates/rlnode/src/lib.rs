@@ -27,3 +27,4 @@ mod scripted;
 pub mod server;
 pub mod shutdown;
 pub mod socket_file;
+pub mod waiting;

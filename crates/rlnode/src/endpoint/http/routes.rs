@@ -17,11 +17,12 @@ use member::ForgetFailure;
 use serde::Serialize;
 
 use super::answer::DecisionJson;
-use super::forwarded::{Forwarded, parse_forwarded};
+use super::forwarded::{Forwarded, parse_forwarded, parse_why};
 use super::headers::rate_limit_headers;
 use super::problem::Problem;
 use super::question::{CHECKS_MAX, Question, QuestionError, Questions, parse_body};
 use super::status::Status;
+use super::why::Why;
 use crate::door::{Door, Fault};
 use crate::engine::ForgetError;
 use crate::metrics;
@@ -54,6 +55,7 @@ pub(super) fn router(node: Arc<Node>, caller: Caller) -> Router {
         // Without HEAD, which axum would answer as a GET: a question is charged.
         .route("/v1/auth", get(auth).head(refuse_all_but_get).fallback(refuse_all_but_get))
         .route("/v1/status", get(status))
+        .route("/v1/why", get(why))
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/metrics", get(show_metrics))
@@ -183,6 +185,21 @@ async fn status(State(node): State<Arc<Node>>) -> Json<Status> {
     Json(Status::of(&node).await)
 }
 
+/// Tells why a request would be answered as it is. Nothing is decided, counted or changed.
+async fn why(State(node): State<Arc<Node>>, RawQuery(query): RawQuery) -> Response {
+    let question = match parse_why(query.as_deref().unwrap_or_default()) {
+        Ok(question) => question,
+        Err(error) => return refuse_question(&node, error),
+    };
+    match Why::of(&node, &question.to_request()).await {
+        Ok(why) => Json(why).into_response(),
+        Err(error) => {
+            node.counters().count_fault(Door::Http, Fault::BadCheck);
+            refuse_undecided(error.into())
+        }
+    }
+}
+
 /// Tells the cluster that a member will not come back.
 async fn forget(State(node): State<Arc<Node>>, Path(name): Path<String>) -> Response {
     #[derive(Serialize)]
@@ -240,8 +257,8 @@ async fn show_metrics(State(node): State<Arc<Node>>, headers: HeaderMap) -> Resp
 async fn refuse_path() -> Response {
     Problem::new(
         StatusCode::NOT_FOUND,
-        "there is POST /v1/check, GET /v1/auth, GET /v1/status, GET /livez, GET /readyz, \
-         GET /metrics and POST /v1/nodes/NAME/forget",
+        "there is POST /v1/check, GET /v1/auth, GET /v1/status, GET /v1/why, GET /livez, \
+         GET /readyz, GET /metrics and POST /v1/nodes/NAME/forget",
     )
     .into_response()
 }
