@@ -14,6 +14,7 @@ use crate::command::node::Node;
 use crate::command::run::Run;
 use crate::command::status::Status;
 use crate::command::validate::Validate;
+use crate::command::why::Why;
 use crate::exit::Exit;
 
 /// A rate limiter that every host runs. Without a command it runs the node.
@@ -39,6 +40,7 @@ enum Command {
     Status(Status),
     Validate(Validate),
     Explain(Explain),
+    Why(Why),
     Cert(Cert),
     Node(Node),
     Completions(Completions),
@@ -53,6 +55,7 @@ impl Cli {
             (Some(Command::Status(status)), _) => status.run(output),
             (Some(Command::Validate(validate)), _) => validate.run(output),
             (Some(Command::Explain(explain)), _) => explain.run(output),
+            (Some(Command::Why(why)), _) => why.run(output),
             (Some(Command::Cert(cert)), _) => cert.run(output),
             (Some(Command::Node(node)), _) => node.run(output),
             (Some(Command::Completions(completions)), _) => completions.run(output),
@@ -101,6 +104,7 @@ mod tests {
             "rlnode status --addr ./n.sock",
             "rlnode validate cluster.toml",
             "rlnode explain per-key --config cluster.toml",
+            "rlnode why /x alice --attribute plan=pro --addr ./n.sock --json",
             "rlnode cert init --dir certs",
             "rlnode cert issue --node a --node b --days 30",
             "rlnode node forget edge-3 --addr ./n.sock",

@@ -60,7 +60,7 @@ pub(super) fn cluster_in_words(cluster: &ClusterStatus, unix_s: i64) -> String {
 }
 
 /// `edge-2: counted, heard 40 ms ago, lag 0 ms, round trip 400 us`.
-fn peer_in_words(peer: &PeerStatus) -> String {
+pub(super) fn peer_in_words(peer: &PeerStatus) -> String {
     let ms = |ms| words::wait(Some(Duration::from_millis(ms)));
     let mut text = match &peer.name {
         Some(name) => format!("{name}: {}", peer.state),
