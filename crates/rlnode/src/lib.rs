@@ -21,6 +21,7 @@ pub mod holder;
 pub mod log;
 pub mod metrics;
 pub mod node;
+pub mod proof;
 pub mod refusals;
 #[cfg(test)]
 mod scripted;

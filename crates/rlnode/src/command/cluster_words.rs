@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use super::explain::distance_in_words;
 use super::words;
 use crate::endpoint::http::cluster_status::{ClusterStatus, PeerStatus};
 
@@ -29,6 +30,9 @@ pub(super) fn cluster_in_words(cluster: &ClusterStatus, unix_s: i64) -> String {
     }
     if let Some(advice) = &cluster.advice {
         let _ = writeln!(text, "** {advice}");
+    }
+    if let Some(warning) = distance_in_words(cluster) {
+        let _ = writeln!(text, "** {warning}");
     }
     let _ = writeln!(
         text,

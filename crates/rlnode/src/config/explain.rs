@@ -4,13 +4,15 @@
 
 use std::fmt;
 
-use limiter::{Accuracy, Limit, Missing, Override, Quota, Rule, Selector, Unmatched, WhenIsolated};
+use limiter::{Limit, Missing, Override, Quota, Rule, Selector, Unmatched, WhenIsolated};
 
+use super::accuracy::{self, Measured, Place, mode_in_words};
 use super::checked::Config;
 use super::cluster::Cluster;
 use super::error::quoted;
 use super::limits::LimitSettings;
 use super::value::{show_rate, show_time};
+use super::warnings;
 use super::written::nearest;
 
 /// Listed keys shown of one limit or override; the rest are counted.
@@ -41,19 +43,29 @@ impl std::error::Error for UnknownLimit {}
 /// Says in words what the limits of `config` do: all of them, or only the one named `limit`, with
 /// its overrides, or only an override named `limit/override` as decisions name it.
 ///
+/// `measured` is what a running node of the cluster knows.
+///
 /// ```text
 /// limit `search` (line 12)
 ///   lets through  20/s sustained, burst 60, one per 50 ms; empty to full in 3 s
 ///   matches       endpoint `POST /search`
 ///   key           one bucket for each `{ip}`
 ///   counts        `requests`
+///   proven:       exact: 60 + 20/s x t in any window of t
 /// ```
 ///
 /// # Errors
 /// There is no such limit; the error names the nearest.
-pub fn explain(config: &Config, limit: Option<&str>) -> Result<String, UnknownLimit> {
-    let rules: Vec<_> =
-        config.plan.rules().iter().filter_map(|r| Explained::new(config, r)).collect();
+pub fn explain(
+    config: &Config,
+    limit: Option<&str>,
+    measured: Option<&Measured>,
+) -> Result<String, UnknownLimit> {
+    let place = Place::new(config.cluster.as_ref(), measured);
+    let is_short = limit.is_none();
+    let explained = |rule| Explained::new(config, rule, place, is_short);
+    let rules: Vec<_> = config.plan.rules().iter().filter_map(explained).collect();
+    let bounds = place.in_words(measured);
     let Some(name) = limit else {
         let unmatched = match config.plan.unmatched() {
             Unmatched::Allow => "allowed",
@@ -64,6 +76,9 @@ pub fn explain(config: &Config, limit: Option<&str>) -> Result<String, UnknownLi
             "Every limit that matches a request applies; of its overrides, the most specific one \
              that matches\ndecides in its place. A request that no limit matches is {unmatched}.\n"
         ));
+        if !bounds.is_empty() {
+            text.push_str(&format!("\n{bounds}"));
+        }
         for rule in &rules {
             text.push('\n');
             text.push_str(&rule.to_string());
@@ -85,7 +100,8 @@ pub fn explain(config: &Config, limit: Option<&str>) -> Result<String, UnknownLi
                 .collect(),
         });
     }
-    Ok(asked.join("\n"))
+    let blank = if bounds.is_empty() { "" } else { "\n" };
+    Ok(format!("{bounds}{blank}{}", asked.join("\n")))
 }
 
 /// A limit or override with what is said about it.
@@ -95,12 +111,13 @@ struct Explained<'c> {
     exception: Option<&'c Override>,
     line: usize,
     quota: Quota,
-    cluster: Option<&'c Cluster>,
+    place: Place<'c>,
+    is_short: bool,
 }
 
 impl<'c> Explained<'c> {
     /// None only if the plan is not that of the settings beside it.
-    fn new(config: &'c Config, rule: &'c Rule) -> Option<Self> {
+    fn new(config: &'c Config, rule: &'c Rule, place: Place<'c>, is_short: bool) -> Option<Self> {
         let at = rule.at();
         let limit = config.plan.limits().get(at.limit)?;
         let settings: &LimitSettings = config.limit_settings.get(at.limit)?;
@@ -111,7 +128,7 @@ impl<'c> Explained<'c> {
             }
         };
         let (name, quota) = (rule.name(), rule.quota());
-        Some(Self { name, limit, exception, line, quota, cluster: config.cluster.as_ref() })
+        Some(Self { name, limit, exception, line, quota, place, is_short })
     }
 
     fn key(&self) -> String {
@@ -151,18 +168,10 @@ impl fmt::Display for Explained<'_> {
         if self.limit.shadow {
             say("shadow", "counted and reported, decides nothing")?;
         }
-        let accuracy = match (self.cluster, self.limit.accuracy) {
-            _ if !matches!(self.quota, Quota::TokenBucket { .. }) => "",
-            (None, Accuracy::Balanced) => "",
-            (None, Accuracy::Fast) => "fast, once in a cluster",
-            (Some(_), Accuracy::Balanced) => {
-                "balanced: each member spends its share of what is left; no ceiling is proven"
-            }
-            (Some(_), Accuracy::Fast) => {
-                "fast: as balanced without waiting, and some 8 units more on each member"
-            }
-        };
-        let isolated = match (self.cluster, self.limit.when_isolated) {
+        let is_counted = matches!(self.quota, Quota::TokenBucket { .. });
+        let mode = mode_in_words(&self.place, self.limit.accuracy);
+        let accuracy = if is_counted { mode } else { "" };
+        let isolated = match (self.place.cluster(), self.limit.when_isolated) {
             (None, WhenIsolated::Split) => "",
             (None, WhenIsolated::Allow) => "allows everything, once in a cluster",
             (None, WhenIsolated::Deny) => "denies everything, once in a cluster",
@@ -173,6 +182,15 @@ impl fmt::Display for Explained<'_> {
         for (what, words) in [("accuracy", accuracy), ("isolated", isolated)] {
             if !words.is_empty() {
                 say(what, words)?;
+            }
+        }
+        for (what, words) in accuracy::in_words(&self.place, self.limit, self.quota, self.is_short)
+        {
+            say(what, &words)?;
+        }
+        if let Place::Among(_, around) = &self.place {
+            for words in warnings::of_rule(self.name, self.quota, self.limit.accuracy, around) {
+                say("warning:", &words)?;
             }
         }
         Ok(())
@@ -280,7 +298,7 @@ when_isolated = "allow"
 
     #[test]
     fn a_limit_is_explained_with_its_overrides() {
-        let words = explain(&config(), Some("per-key")).expect("words");
+        let words = explain(&config(), Some("per-key"), None).expect("words");
         let want = "\
 limit `per-key` (line 4)
   lets through  100/h sustained, burst 100, one per 36 s; empty to full in 1 h
@@ -307,7 +325,7 @@ override `per-key//health/*` (line 14)
 
     #[test]
     fn settings_that_are_not_the_default_are_told() {
-        let words = explain(&config(), Some("login")).expect("words");
+        let words = explain(&config(), Some("login"), None).expect("words");
         let want = "\
 limit `login` (line 19)
   lets through  5 per 15 min sustained, burst 5, one per 3 min; empty to full in 15 min
@@ -332,7 +350,7 @@ limit `login` (line 19)
         let node = Node { name: "a".into(), environment: Environment::default() };
         let config = parse(file.as_bytes(), Path::new("c.toml"), &node);
         let config = config.unwrap_or_else(|e| panic!("{e}"));
-        let words = explain(&config, None).expect("words");
+        let words = explain(&config, None, None).expect("words");
         let want = "\
 A member of the cluster `edge` that peers reach at `127.0.0.1:7401` and that looks for peers at \
 `edge-1:7401`, `edge-2:7401`.
@@ -342,17 +360,17 @@ unless it is isolated itself.
 
 Every limit that matches";
         assert!(words.starts_with(want), "{words}");
-        let one = explain(&config, Some("per-key/pro")).expect("words");
+        let one = explain(&config, Some("per-key/pro"), None).expect("words");
         assert!(one.contains("  accuracy      balanced: each member spends its share"), "{one}");
         assert!(one.contains("  isolated      goes on with the part"), "{one}");
-        let login = explain(&config, Some("login")).expect("words");
+        let login = explain(&config, Some("login"), None).expect("words");
         assert!(login.contains("  isolated      allows everything, and counts it\n"), "{login}");
     }
 
     #[test]
     fn without_a_name_everything_is_explained() {
         let config = config();
-        let words = explain(&config, None).expect("words");
+        let words = explain(&config, None, None).expect("words");
         assert!(words.contains("A request that no limit matches is denied."), "{words}");
         for rule in config.plan.rules() {
             assert!(words.contains(&quoted(rule.name())), "{words}");
@@ -361,13 +379,13 @@ Every limit that matches";
 
     #[test]
     fn one_override_can_be_asked_for_by_the_name_that_decisions_give() {
-        let words = explain(&config(), Some("per-key/pro")).expect("words");
+        let words = explain(&config(), Some("per-key/pro"), None).expect("words");
         assert!(words.starts_with("override `per-key/pro`") && !words.contains("\n\n"), "{words}");
     }
 
     #[test]
     fn an_unknown_name_is_answered_with_the_nearest() {
-        let told = |name| explain(&config(), Some(name)).expect_err(name).to_string();
+        let told = |name| explain(&config(), Some(name), None).expect_err(name).to_string();
         assert_eq!(told("per_kye"), "no limit is named `per_kye`; did you mean `per-key`?");
         assert_eq!(told("zzzzzz"), "no limit is named `zzzzzz`; the file has `per-key`, `login`");
     }

@@ -5,6 +5,7 @@
 //! [`Config`] has passed all three, so that it can be put in force as it is. Nothing here opens a
 //! socket, reads a clock or reads the environment, and [`load`] alone touches the disk.
 
+mod accuracy;
 mod checked;
 mod cluster;
 mod error;
@@ -15,12 +16,14 @@ mod settings;
 #[cfg(test)]
 mod tests;
 mod value;
+mod warnings;
 mod written;
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+pub use accuracy::Measured;
 pub use checked::{
     Config, DEFAULT_MEMORY_BYTES, ENTRIES_MAX, MEMORY_BYTES_MAX, MEMORY_BYTES_MIN, Memory, parse,
 };
