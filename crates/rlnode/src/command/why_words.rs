@@ -204,3 +204,175 @@ fn clock_in_words(node_ms: u64, here_ms: u64) -> String {
         _ => format!("the node's wall clock is {} ahead", wait(apart)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use cluster::PeerState;
+
+    use super::*;
+    use crate::endpoint::http::cluster_status::ClusterStatus;
+    use crate::scripted::{peer, sample};
+
+    const NOW_MS: u64 = 1_796_065_386_953;
+
+    fn bucket() -> BucketWhy {
+        BucketWhy {
+            has_entry: true,
+            level: 12,
+            part: 100,
+            remaining: 12,
+            allowance: 4,
+            in_flight: 4,
+            unpublished: 1,
+            unacknowledged: 5,
+            reserved: 2,
+            open_batches: 1,
+            charge: 0,
+            demand: 3,
+            demand_of_peers: 9,
+            held: 2,
+        }
+    }
+
+    fn limit(bucket: BucketWhy) -> LimitOfWhy {
+        let rule = |name: &str, fit: &str, lacks: &[&str]| RuleWhy {
+            name: name.into(),
+            fit: fit.into(),
+            lacks: lacks.iter().map(|lack| (*lack).to_owned()).collect(),
+        };
+        LimitOfWhy {
+            name: "per-key".into(),
+            rules: vec![
+                rule("per-key/search", "lacks", &["the endpoint is not `POST /search`"]),
+                rule("per-key/pro", "decides", &[]),
+                rule("per-key", "less_specific", &[]),
+            ],
+            left_out: 3,
+            applied: Some(AppliedWhy {
+                limit_name: "per-key/pro".into(),
+                key: "{key}".into(),
+                unit: "requests".into(),
+                cost: 1,
+                shadow: false,
+                allowed: Some(false),
+                reason: Some("share".into()),
+                retry_after_ms: Some(80),
+                reset_after_ms: Some(36_000),
+                limit: Some(100),
+                counted: "bucket".into(),
+                hash: Some("00000000000000ab".into()),
+                bucket: Some(bucket),
+            }),
+        }
+    }
+
+    fn why(limits: Vec<LimitOfWhy>) -> Why {
+        Why {
+            node: "b".into(),
+            readiness: "ready".into(),
+            freshness: "synced".into(),
+            stale_ms: 0,
+            configuration_read_s: NOW_MS / 1_000 - 90,
+            configuration_age_ms: 90_000,
+            now_ms: Some(NOW_MS),
+            next: Some(NextWhy {
+                allowed: false,
+                limit_name: "per-key/pro".into(),
+                reason: "share".into(),
+                retry_after_ms: Some(80),
+                may_wait: true,
+            }),
+            limits,
+            other_limits: 2,
+            cluster: Some(ClusterWhy {
+                name: "edge".into(),
+                members: 3,
+                reached: 3,
+                isolated: false,
+                peers: {
+                    let mut status = sample();
+                    status.cluster.peers = vec![cluster::PeerStatus {
+                        region: String::new(),
+                        drift: Vec::new(),
+                        unknown_there: Vec::new(),
+                        unknown_here: 0,
+                        ..peer(Some("a"), PeerState::Counted)
+                    }];
+                    ClusterStatus::new(&status).peers
+                },
+            }),
+        }
+    }
+
+    #[test]
+    fn everything_that_decides_is_told() {
+        let want = "\
+node b: ready, synced
+next check: denied by `per-key/pro` (share): units are left, but not yet this node's to spend; would \
+pass in 80 ms; it is held, and passes if the peers acknowledge in time
+limit per-key: denies it (share)
+  looked at  `per-key/search` does not match: the endpoint is not `POST /search`
+             `per-key/pro` decides
+             `per-key` matches too, and is less specific
+             3 more overrides do not match
+  counts     1 of `requests`, one bucket for each `{key}`; this is 00000000000000ab
+  level      12 of 100, full in 36 s
+  share      may have 4 in flight and has 4: 1 not yet told, 5 told in 1 batches and not \
+acknowledged by all, 2 of both only reserved
+  demand     3 of this node, 9 of its peers, in the last second or so
+  held       2 checks wait for it
+2 more limits do not apply, and name neither the endpoint nor the key
+cluster edge: reaches 3 of 3 members
+member a: counted, heard 12 ms ago, lag 3 ms, round trip 400 us, 1 batches not acknowledged
+configuration: read 90 s ago, at the start
+clock: the node's wall clock is that of this host; decides nothing
+";
+        assert_eq!(in_words(&why(vec![limit(bucket())]), NOW_MS + 7), want);
+    }
+
+    #[test]
+    fn the_part_is_told_while_members_are_missing() {
+        let split = BucketWhy { part: 67, remaining: 5, charge: 3, ..bucket() };
+        let words = limit_in_words(&limit(split.clone()), true);
+        let line = "  part       67 of 100 belong to the members that it reaches, 5 are left; 3 \
+                    spent that missing members do not know\n";
+        assert!(words.contains(line), "{words}");
+        let alone = limit_in_words(&limit(split), false);
+        for what in ["part", "share  ", "demand", "held"] {
+            assert!(!alone.contains(&format!("\n  {what}")), "{alone}");
+        }
+    }
+
+    #[test]
+    fn every_reason_has_words() {
+        let next = |reason: &str| NextWhy {
+            allowed: reason == "ok",
+            limit_name: "l".into(),
+            reason: reason.into(),
+            retry_after_ms: None,
+            may_wait: false,
+        };
+        let why = why(Vec::new());
+        for reason in limiter::Reason::ALL.map(limiter::Reason::as_str) {
+            let words = next_in_words(&next(reason), &why);
+            match reason {
+                "ok" => assert_eq!(words, "allowed by `l`"),
+                // No release bans yet.
+                "banned" => assert!(words.starts_with("denied by `l` (banned)"), "{words}"),
+                _ => assert!(!words.contains(&format!("): {reason};")), "{words}"),
+            }
+        }
+        let none = NextWhy { limit_name: String::new(), ..next("unmatched") };
+        let words = next_in_words(&none, &why);
+        assert!(words.starts_with("denied: no limit matches (unmatched): the file"), "{words}");
+    }
+
+    #[test]
+    fn a_starting_node_and_a_clock_that_is_off_say_so() {
+        let starting = Why { next: None, cluster: None, ..why(Vec::new()) };
+        let words = in_words(&starting, NOW_MS + 5_000);
+        assert!(words.contains("next check: no answer, the node is starting\n"), "{words}");
+        assert!(words.contains("clock: the node's wall clock is 5 s behind;"), "{words}");
+        assert!(in_words(&starting, NOW_MS - 5_000).contains("5 s ahead;"));
+    }
+}

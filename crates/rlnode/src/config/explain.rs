@@ -305,6 +305,7 @@ limit `per-key` (line 4)
   matches       every request
   key           one bucket for each `{key}`
   counts        `requests`
+  proven:       exact: 100 + 100/h x t in any window of t
 
 override `per-key/pro` (line 7)
   lets through  10 per 3 s sustained, burst 40, one per 300 ms; empty to full in 12 s
@@ -312,6 +313,7 @@ override `per-key/pro` (line 7)
   of            what limit `per-key` matches: every request
   key           one bucket for each `{key}`, apart from the limit's
   counts        `requests`
+  proven:       exact: 40 + 10 per 3 s x t in any window of t
 
 override `per-key//health/*` (line 14)
   lets through  everything
@@ -336,6 +338,7 @@ limit `login` (line 19)
   shadow        counted and reported, decides nothing
   accuracy      fast, once in a cluster
   isolated      allows everything, once in a cluster
+  proven:       exact: 5 + 5 per 15 min x t in any window of t
 ";
         assert_eq!(words, want);
     }

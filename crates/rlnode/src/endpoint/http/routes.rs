@@ -400,6 +400,81 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn why_tells_what_a_check_would_be_told_and_changes_nothing() {
+        let node = Node::with_burst(2);
+        node.set_readiness(Readiness::Ready);
+        let check = async || ask(&node, Method::POST, "/v1/check", r#"{"key":"alice"}"#).await;
+        check().await;
+        let before = (node.limiter().counts(), node.limiter().usage());
+        let metrics = get_of(&node, "/metrics").await.body;
+        for key in ["alice", "bob"] {
+            let told = get_of(&node, &format!("/v1/why?endpoint=GET%20/&key={key}")).await;
+            assert_eq!(told.status, StatusCode::OK, "{}", told.body);
+            let applied = &told.json()["limits"][0]["applied"];
+            let level = if key == "alice" { 1 } else { 2 };
+            assert_eq!(applied["bucket"]["level"], level, "{applied}");
+            assert_eq!(applied["bucket"]["has_entry"], key == "alice");
+            assert_eq!(told.json()["next"]["allowed"], true);
+        }
+        assert_eq!((node.limiter().counts(), node.limiter().usage()), before);
+        assert_eq!(get_of(&node, "/metrics").await.body, metrics);
+        check().await;
+        let told = get_of(&node, "/v1/why?key=alice").await.json();
+        assert_eq!(
+            (&told["next"]["allowed"], &told["next"]["reason"]),
+            (&json!(false), &json!("limit"))
+        );
+        assert_eq!(check().await.json()["retry_after_ms"], told["next"]["retry_after_ms"]);
+    }
+
+    #[tokio::test]
+    async fn a_question_of_why_is_read_as_a_gateways_and_refused_in_words() {
+        let node = Node::with_burst(1);
+        node.set_readiness(Readiness::Ready);
+        for (query, want) in [
+            ("", "there is no key"),
+            ("key=", "the key is empty"),
+            ("key=a&deny=403", "leave them out"),
+            ("key=a&max_wait_ms=5", "leave them out"),
+            ("key=a&kee=b", "unknown parameter `kee`"),
+        ] {
+            let answer = get_of(&node, &format!("/v1/why?{query}")).await;
+            assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{query}");
+            assert!(answer.body.contains(want), "{query}: {}", answer.body);
+        }
+        let costly = get_of(&node, "/v1/why?key=a&cost=2").await.json();
+        assert_eq!(costly["next"]["retry_after_ms"], Value::Null);
+        assert_eq!(costly["limits"][0]["applied"]["cost"], 2);
+    }
+
+    #[tokio::test]
+    async fn why_tells_of_a_check_that_is_held_and_of_its_peers() {
+        let (node, peer) = Scripted::node(10);
+        let request = limiter::Request::check(b"GET /", b"alice");
+        let now_ns = node.clock().now_ns();
+        for _ in 0..5 {
+            let _ = node.decide(now_ns, &request, Door::Udp);
+        }
+        let held = node.ask(now_ns, &request, Door::Udp, None);
+        let Ok(Asked::Held(held)) = held else { panic!("it is held") };
+        let told = get_of(&node, "/v1/why?endpoint=GET%20/&key=alice").await.json();
+        let bucket = &told["limits"][0]["applied"]["bucket"];
+        let figures = ["held", "allowance", "in_flight", "remaining"].map(|name| &bucket[name]);
+        assert_eq!(figures, [&json!(1), &json!(5), &json!(5), &json!(5)], "{bucket}");
+        assert_eq!(
+            (&told["next"]["reason"], &told["next"]["may_wait"]),
+            (&json!("share"), &json!(true))
+        );
+        assert_eq!(told["cluster"]["peers"][0]["unacknowledged"], 1);
+        drop(held);
+        let told = get_of(&node, "/v1/why?endpoint=GET%20/&key=alice").await.json();
+        assert_eq!(told["limits"][0]["applied"]["bucket"]["held"], 0);
+        peer.set_ready(false);
+        let told = get_of(&node, "/v1/why?key=alice").await.json();
+        assert_eq!((&told["next"], &told["readiness"]), (&Value::Null, &json!("starting")));
+    }
+
+    #[tokio::test]
     async fn a_bad_body_is_answered_with_a_problem_and_charges_nothing() {
         let node = Node::with_burst(1);
         for body in ["", "{", r#"{"key":"a","cost":-1}"#, r#"{"key":""}"#] {
