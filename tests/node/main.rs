@@ -14,6 +14,7 @@ mod counting;
 mod datagrams;
 mod descriptors;
 mod doors;
+mod explaining;
 mod headers;
 mod keys;
 mod memory;

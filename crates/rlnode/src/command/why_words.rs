@@ -12,9 +12,9 @@ use crate::endpoint::http::why::{
 /// Lines on the next check, each limit with its bucket, the peers and the node. `unix_ms` is Unix time
 /// now, in milliseconds, by the clock of whoever reads it.
 pub(super) fn in_words(why: &Why, unix_ms: u64) -> String {
-    let stale = match why.stale_ms {
-        0 => String::new(),
-        ms => format!(", for {}", wait(u64::from(ms))),
+    let stale = match why.freshness.as_str() {
+        "stale" => format!(" for {}", wait(u64::from(why.stale_ms))),
+        _ => String::new(),
     };
     let mut text = format!("node {}: {}, {}{stale}\n", why.node, why.readiness, why.freshness);
     let _ = match &why.next {
