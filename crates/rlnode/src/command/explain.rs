@@ -42,7 +42,7 @@ impl Explain {
         };
         let status = fetch(self.addr.as_deref());
         let measured = status.as_ref().ok().and_then(|status| measured_by(status, &config));
-        match config::explain(&config, self.limit.as_deref(), measured.as_ref()) {
+        match config::explain_measured(&config, self.limit.as_deref(), measured.as_ref()) {
             Ok(text) => output.say(&text.trim_end()),
             Err(unknown) => {
                 output.complain(&unknown);
@@ -96,4 +96,38 @@ pub(super) fn distance_in_words(cluster: &ClusterStatus) -> Option<String> {
     let peers = cluster.peers.iter();
     let named = peers.filter_map(|peer| Some((peer.name.as_deref()?, peer.rtt_us)));
     warning_of_distance(slowest(named))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::scripted::Scripted;
+
+    fn config(cluster: &str) -> Config {
+        let node = config::Node { name: "a".into(), environment: client::Environment::default() };
+        let text = format!("[[limit]]\nname = \"l\"\nrate = \"10/s\"\n{cluster}");
+        config::parse(text.as_bytes(), Path::new("c.toml"), &node).expect("a sound file")
+    }
+
+    fn member_of(name: &str) -> Config {
+        config(&format!(
+            "[cluster]\nname = \"{name}\"\nlisten = \"127.0.0.1:7401\"\npeers = [\"a:7401\"]\n\
+             tls = {{ ca = \"ca.pem\", cert = \"a.pem\", key = \"a.key\" }}\n"
+        ))
+    }
+
+    #[tokio::test]
+    async fn only_a_node_of_the_same_cluster_says_what_its_bounds_depend_on() {
+        let (node, _) = Scripted::node(10);
+        let status = Status::of(&node).await;
+        let measured = measured_by(&status, &member_of("edge")).expect("it is the same cluster");
+        let want = Measured { node: "test".into(), members: 3, round_trip_us: Some(400) };
+        assert_eq!(measured, want);
+        assert_eq!(measured_by(&status, &member_of("other")), None);
+        assert_eq!(measured_by(&status, &config("")), None);
+        let alone = Status::of(&crate::node::Node::with_burst(1)).await;
+        assert_eq!(measured_by(&alone, &member_of("edge")), None);
+    }
 }

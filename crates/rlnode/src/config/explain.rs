@@ -43,8 +43,6 @@ impl std::error::Error for UnknownLimit {}
 /// Says in words what the limits of `config` do: all of them, or only the one named `limit`, with
 /// its overrides, or only an override named `limit/override` as decisions name it.
 ///
-/// `measured` is what a running node of the cluster knows.
-///
 /// ```text
 /// limit `search` (line 12)
 ///   lets through  20/s sustained, burst 60, one per 50 ms; empty to full in 3 s
@@ -56,7 +54,15 @@ impl std::error::Error for UnknownLimit {}
 ///
 /// # Errors
 /// There is no such limit; the error names the nearest.
-pub fn explain(
+pub fn explain(config: &Config, limit: Option<&str>) -> Result<String, UnknownLimit> {
+    explain_measured(config, limit, None)
+}
+
+/// The same with what a running node of the cluster `measured`, on which the bounds depend.
+///
+/// # Errors
+/// As [`explain`].
+pub fn explain_measured(
     config: &Config,
     limit: Option<&str>,
     measured: Option<&Measured>,
@@ -298,7 +304,7 @@ when_isolated = "allow"
 
     #[test]
     fn a_limit_is_explained_with_its_overrides() {
-        let words = explain(&config(), Some("per-key"), None).expect("words");
+        let words = explain(&config(), Some("per-key")).expect("words");
         let want = "\
 limit `per-key` (line 4)
   lets through  100/h sustained, burst 100, one per 36 s; empty to full in 1 h
@@ -327,7 +333,7 @@ override `per-key//health/*` (line 14)
 
     #[test]
     fn settings_that_are_not_the_default_are_told() {
-        let words = explain(&config(), Some("login"), None).expect("words");
+        let words = explain(&config(), Some("login")).expect("words");
         let want = "\
 limit `login` (line 19)
   lets through  5 per 15 min sustained, burst 5, one per 3 min; empty to full in 15 min
@@ -353,7 +359,7 @@ limit `login` (line 19)
         let node = Node { name: "a".into(), environment: Environment::default() };
         let config = parse(file.as_bytes(), Path::new("c.toml"), &node);
         let config = config.unwrap_or_else(|e| panic!("{e}"));
-        let words = explain(&config, None, None).expect("words");
+        let words = explain(&config, None).expect("words");
         let want = "\
 A member of the cluster `edge` that peers reach at `127.0.0.1:7401` and that looks for peers at \
 `edge-1:7401`, `edge-2:7401`.
@@ -363,17 +369,17 @@ unless it is isolated itself.
 
 Every limit that matches";
         assert!(words.starts_with(want), "{words}");
-        let one = explain(&config, Some("per-key/pro"), None).expect("words");
+        let one = explain(&config, Some("per-key/pro")).expect("words");
         assert!(one.contains("  accuracy      balanced: each member spends its share"), "{one}");
         assert!(one.contains("  isolated      goes on with the part"), "{one}");
-        let login = explain(&config, Some("login"), None).expect("words");
+        let login = explain(&config, Some("login")).expect("words");
         assert!(login.contains("  isolated      allows everything, and counts it\n"), "{login}");
     }
 
     #[test]
     fn without_a_name_everything_is_explained() {
         let config = config();
-        let words = explain(&config, None, None).expect("words");
+        let words = explain(&config, None).expect("words");
         assert!(words.contains("A request that no limit matches is denied."), "{words}");
         for rule in config.plan.rules() {
             assert!(words.contains(&quoted(rule.name())), "{words}");
@@ -382,13 +388,13 @@ Every limit that matches";
 
     #[test]
     fn one_override_can_be_asked_for_by_the_name_that_decisions_give() {
-        let words = explain(&config(), Some("per-key/pro"), None).expect("words");
+        let words = explain(&config(), Some("per-key/pro")).expect("words");
         assert!(words.starts_with("override `per-key/pro`") && !words.contains("\n\n"), "{words}");
     }
 
     #[test]
     fn an_unknown_name_is_answered_with_the_nearest() {
-        let told = |name| explain(&config(), Some(name), None).expect_err(name).to_string();
+        let told = |name| explain(&config(), Some(name)).expect_err(name).to_string();
         assert_eq!(told("per_kye"), "no limit is named `per_kye`; did you mean `per-key`?");
         assert_eq!(told("zzzzzz"), "no limit is named `zzzzzz`; the file has `per-key`, `login`");
     }

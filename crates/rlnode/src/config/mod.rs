@@ -32,7 +32,7 @@ pub use cluster::{
     FORGET_AFTER_NS_MIN, MEMBERS_MAX, SYNC_INTERVAL_NS_MAX, SYNC_INTERVAL_NS_MIN, Tls,
 };
 pub use error::{ConfigError, ConfigErrors, ERRORS_MAX};
-pub use explain::{UnknownLimit, explain};
+pub use explain::{UnknownLimit, explain, explain_measured};
 pub use limits::LimitSettings;
 pub use listen::{
     ADDRESSES_MAX, DEFAULT_HTTP, DEFAULT_UDP, DEFAULT_UNIX_MODE, Listen, Node, UnixSocket,

@@ -648,7 +648,7 @@ fn twenty_per_second_is_twenty_per_second_and_is_told_so() {
     assert_eq!((0..100).filter(|_| passes(&limiter, 0, "/", "k")).count(), 60);
     let later = (1..=10_000_u64).filter(|ms| passes(&limiter, ms * 1_000_000, "/", "k")).count();
     assert_eq!(later, 200);
-    let words = explain(&accepted(text), None, None).expect("words");
+    let words = explain(&accepted(text), None).expect("words");
     assert!(words.contains("20/s sustained, burst 60, one per 50 ms"), "{words}");
 }
 
@@ -705,7 +705,7 @@ proptest! {
     #[test]
     fn no_mutation_of_a_valid_file_panics(bytes in prop_oneof![mutated(FULL), mutated(SHIPPED)]) {
         match parse(&bytes, Path::new("c.toml"), &node("edge-1")) {
-            Ok(config) => prop_assert!(explain(&config, None, None).is_ok()),
+            Ok(config) => prop_assert!(explain(&config, None).is_ok()),
             Err(errors) => {
                 prop_assert!(!errors.errors().is_empty());
                 prop_assert!(errors.errors().len() <= ERRORS_MAX);
