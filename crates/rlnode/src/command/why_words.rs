@@ -160,8 +160,8 @@ fn bucket_in_words(text: &mut String, applied: &AppliedWhy, bucket: &BucketWhy, 
         say(text, "part", part);
     }
     let share = &format!(
-        "may have {} in flight and has {}: {} not yet told, {} told in {} batches and not \
-         acknowledged by all, {} of both only reserved",
+        "may have {} in flight, has {}: {} not told yet, {} in {} batches that not all have \
+         acknowledged, {} of them only reserved",
         bucket.allowance,
         bucket.in_flight,
         bucket.unpublished,
@@ -317,8 +317,8 @@ limit per-key: denies it (share)
              3 more overrides do not match
   counts     1 of `requests`, one bucket for each `{key}`; this is 00000000000000ab
   level      12 of 100, full in 36 s
-  share      may have 4 in flight and has 4: 1 not yet told, 5 told in 1 batches and not \
-acknowledged by all, 2 of both only reserved
+  share      may have 4 in flight, has 4: 1 not told yet, 5 in 1 batches that not all have \
+acknowledged, 2 of them only reserved
   demand     3 of this node, 9 of its peers, in the last second or so
   held       2 checks wait for it
 2 more limits do not apply, and name neither the endpoint nor the key
