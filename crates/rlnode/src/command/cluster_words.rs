@@ -120,6 +120,16 @@ refused: 3 for authority
 ** the certificate of this node ends in 1 days: renew it
 ";
         assert_eq!(words, want);
+        let far = {
+            let mut sample = sample();
+            sample.cluster.peers[0].rtt_us = Some(8_000);
+            sample
+        };
+        let words = cluster_in_words(&ClusterStatus::new(&far), 1_700_000_000);
+        let warning = far.warning_of_distance().expect("it is far");
+        assert!(warning.starts_with("the round trip to `a` takes 8 ms"), "{warning}");
+        assert!(words.contains(&format!("\n** {warning}\n")), "{words}");
+        assert_eq!(sample().warning_of_distance(), None);
         let later = cluster_in_words(&cluster, 1_800_000_000);
         assert!(later.ends_with("has ended: issue another and restart\n"), "{later}");
         let earlier = cluster_in_words(&cluster, 1_700_000_000);
