@@ -150,7 +150,8 @@ impl Inspector {
         let truth = &self.keys[key].truth;
         let (ticks, at_ns) = truth.debt_max();
         let numbers = truth.numbers();
-        Excess { ticks, per_unit: numbers.per_unit, burst: numbers.burst, at_ns }
+        let (per_unit, burst) = (numbers.per_unit, numbers.burst);
+        Excess { ticks, least: truth.least(), per_unit, burst, at_ns }
     }
 }
 
@@ -261,7 +262,9 @@ impl World {
         let band = truth.ticks(2 + truth.numbers().burst / 100);
         let echo = if is_crowd { 2 * band + truth.full() / 50 } else { 0 };
         let untold: i64 = readings.iter().map(|(_, reading)| reading.untold).sum();
-        let quiet_ns = now_ns - trouble_ns.max(*admitted_ns);
+        // A reservation that is given back is not admitted, and told nevertheless.
+        let moved_ns = if *is_reserved { *asked_ns } else { *admitted_ns };
+        let quiet_ns = now_ns - trouble_ns.max(*admitted_ns).max(moved_ns);
         let is_quiet = quiet_ns > QUIET_NS + way_ns;
         let lost = *lost;
         // Groups that overlap pay back more than the whole rate together: what a full level refills of a

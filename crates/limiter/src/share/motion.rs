@@ -16,6 +16,9 @@ pub(crate) struct Motion {
     pub(crate) unpublished: i64,
     /// Units in batches that some reachable peer has not acknowledged.
     pub(crate) in_flight: i64,
+    /// Units given back in such batches. Peers that have them may spend them already: they are not for
+    /// this node to spend beside its share.
+    pub(crate) returned: i64,
     /// The part of both that is only reserved.
     pub(crate) reserved: u64,
     /// Units asked for, allowed or not, since the last flush.
@@ -48,6 +51,7 @@ impl Motion {
             bucket,
             unpublished: 0,
             in_flight: 0,
+            returned: 0,
             reserved: 0,
             attempted: 0,
             told: 0,
@@ -97,6 +101,7 @@ impl Motion {
     pub(crate) fn publish(&mut self, demand: u32) -> i64 {
         let spent = std::mem::take(&mut self.unpublished);
         self.in_flight = self.in_flight.saturating_add(spent);
+        self.returned = self.returned.saturating_sub(spent.min(0));
         self.told = self.told.saturating_add(demand);
         self.heard = 0;
         self.attempted = 0;
@@ -104,12 +109,20 @@ impl Motion {
         spent
     }
 
+    /// Every reachable peer has acknowledged the oldest batch, which carried `spent` units.
+    pub(crate) fn close(&mut self, spent: i64) {
+        self.in_flight = self.in_flight.saturating_sub(spent);
+        self.returned = self.returned.saturating_add(spent.min(0));
+        self.opens = self.opens.saturating_sub(1);
+    }
+
     /// Units spent here that peers may not know, and that are not only reserved. A reservation that
     /// every peer has acknowledged is no longer among the units that they may not know.
     pub(crate) fn flying(&self) -> i64 {
         let reserved = if self.is_settled() { 0 } else { self.reserved };
         let reserved = i64::try_from(reserved).unwrap_or(i64::MAX);
-        self.unpublished.saturating_add(self.in_flight).saturating_sub(reserved)
+        let untold = self.unpublished.saturating_add(self.in_flight);
+        untold.saturating_add(self.returned).saturating_sub(reserved)
     }
 
     /// Whether every peer has acknowledged what is reserved.
@@ -161,6 +174,21 @@ mod tests {
         assert_eq!((motion.publish(256), motion.unpublished, motion.told), (1, 0, 256));
         motion.unpublished = 1;
         assert!(!motion.hear(10 * 256, u32::MAX));
+    }
+
+    #[test]
+    fn what_was_given_back_is_the_nodes_own_until_it_is_told() {
+        let mut motion = moving(1_000);
+        motion.unpublished = -4;
+        assert_eq!(motion.flying(), -4);
+        assert_eq!(motion.publish(0), -4);
+        assert_eq!((motion.in_flight, motion.flying()), (-4, 0));
+        motion.unpublished = 3;
+        assert_eq!((motion.publish(0), motion.flying()), (3, 3));
+        motion.close(-4);
+        assert_eq!((motion.in_flight, motion.flying()), (3, 3));
+        motion.close(3);
+        assert_eq!((motion.in_flight, motion.flying(), motion.opens), (0, 0, 0));
     }
 
     #[test]

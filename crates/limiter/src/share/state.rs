@@ -20,8 +20,12 @@ pub struct BucketState {
     pub unpublished: i64,
     /// Units in batches that some reachable peer has not acknowledged.
     pub in_flight: i64,
+    /// Units given back in such batches: part of `in_flight`, where they count below 0.
+    pub returned: i64,
     /// The part of both that is only reserved.
     pub reserved: u64,
+    /// Units spent here that peers may not know, and that are not only reserved: what `allowance` bounds.
+    pub flying: i64,
     /// Batches that carry the bucket and are not acknowledged by all.
     pub open_batches: u8,
     /// Units that this node may have in flight, reservations aside; rounded down.
@@ -97,6 +101,8 @@ fn moving(shared: &SharedBucket, motion: &Motion) -> BucketState {
     BucketState {
         unpublished: motion.unpublished,
         in_flight: motion.in_flight,
+        returned: motion.returned,
+        flying: motion.flying(),
         reserved: motion.reserved,
         open_batches: motion.opens,
         demand: shared.scale.units(motion.own),

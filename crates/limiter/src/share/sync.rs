@@ -120,8 +120,7 @@ impl Limiter {
             self.store().with(delta.bucket.hash, now_ns, self.plan(), |shard, now| {
                 let Some(mut account) = self.account(shard, delta.bucket, now) else { return };
                 let Some(motion) = account.motion() else { return };
-                motion.in_flight = motion.in_flight.saturating_sub(delta.spent);
-                motion.opens = motion.opens.saturating_sub(1);
+                motion.close(delta.spent);
                 let known =
                     if motion.opens == 0 { motion.told } else { delta.demand.min(motion.told) };
                 motion.told -= known;

@@ -125,7 +125,8 @@ pub struct BucketWhy {
     pub remaining: u64,
     /// What this node may have in flight.
     pub allowance: i64,
-    /// What it has in flight: `unpublished` and `unacknowledged` less `reserved`.
+    /// What it has in flight: of `unpublished` and `unacknowledged` what is not only reserved, without
+    /// what batches give back.
     pub in_flight: i64,
     /// Spent here and in no batch yet; negative after a refund.
     pub unpublished: i64,
@@ -291,14 +292,13 @@ fn bucket_of(state: &BucketState, per_unit: u64, held: usize) -> BucketWhy {
     let per_unit = i128::from(per_unit.max(1));
     let whole =
         |units: i128| i64::try_from(units).unwrap_or(if units < 0 { i64::MIN } else { i64::MAX });
-    let reserved = i64::try_from(state.reserved).unwrap_or(i64::MAX);
     BucketWhy {
         has_entry: state.has_entry,
         level: whole(state.level.div_euclid(per_unit)),
         part: state.part,
         remaining: state.remaining,
         allowance: state.allowance,
-        in_flight: state.unpublished.saturating_add(state.in_flight).saturating_sub(reserved),
+        in_flight: state.flying,
         unpublished: state.unpublished,
         unacknowledged: state.in_flight,
         reserved: state.reserved,
