@@ -2,8 +2,10 @@
 
 use serde_json::Value;
 
-use crate::support::fleet::{HUNDRED_PER_HOUR, await_cluster, await_left, await_reached, spend};
-use crate::support::{Ended, Fleet, Node, run};
+use crate::support::fleet::{
+    HUNDRED_PER_HOUR, SOON, await_cluster, await_left, await_reached, spend,
+};
+use crate::support::{Ended, Fleet, Node, run, wait_until};
 
 fn ask_why(node: &Node, arguments: &[&str]) -> Ended {
     let address = node.stream_path().display().to_string();
@@ -67,6 +69,29 @@ fn explain_tells_the_bound_for_the_cluster_that_runs() {
     let ceiling =
         |node: &Node| node.metrics().sum("rlnode_cluster_ceiling_units", &[("limit", "per-key")]);
     assert!(ceiling(&nodes[0]) > 0);
+}
+
+/// What a limit refuses although units are left, and what it let through too much, is counted for each.
+#[test]
+fn both_sides_of_a_limit_are_counted() {
+    let fleet = Fleet::new(&["a", "b"], HUNDRED_PER_HOUR);
+    let nodes = fleet.start();
+    let of = |node: &Node, what: &str| {
+        node.metrics().sum(&format!("rlnode_cluster_{what}"), &[("limit", "per-key")])
+    };
+    assert_eq!((of(&nodes[0], "share_denied_total"), of(&nodes[1], "debt_units")), (0, 0));
+    let mut http = nodes[0].connection();
+    let mut ask = |body: &str| http.request("POST", "/v1/check", &[], body.as_bytes()).json();
+    let denied = ask(r#"{"key":"alice","cost":100,"max_wait_ms":0}"#);
+    assert_eq!(denied["reason"], "share", "{denied}");
+    assert_eq!(of(&nodes[0], "share_denied_total"), 1);
+    let address = nodes[0].stream_path().display().to_string();
+    let status = run(&["status", "--addr", &address]).stdout;
+    assert!(status.contains("1 denied, 1 of them with units left"), "{status}");
+    // A debit charges whatever is left, and the other node hears of it.
+    ask(r#"{"key":"bob","op":"debit","cost":130}"#);
+    wait_until("the debt is known", SOON, || of(&nodes[1], "debt_units") > 0);
+    assert!((29..=30).contains(&of(&nodes[1], "debt_units")));
 }
 
 /// What was spent at one node another can account for, and asking spends nothing.
