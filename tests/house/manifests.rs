@@ -13,13 +13,28 @@ const MAY_IMPORT: [(&str, &[&str]); 10] = [
     ("rlnode-cluster", &["rlnode-limiter", "rlnode-wire"]),
     ("rlnode-member", &["rlnode-limiter", "rlnode-wire", "rlnode-cluster"]),
     ("rlnode-sim", &["rlnode-limiter", "rlnode-wire", "rlnode-cluster"]),
+    ("rlnode-relay", &[]),
     (
         "rlnode",
-        &["rlnode-limiter", "rlnode-wire", "rlnode-client", "rlnode-cluster", "rlnode-member"],
+        &[
+            "rlnode-limiter",
+            "rlnode-wire",
+            "rlnode-client",
+            "rlnode-cluster",
+            "rlnode-member",
+            "rlnode-relay",
+        ],
     ),
     (
         "rlbench",
-        &["rlnode-limiter", "rlnode-wire", "rlnode-client", "rlnode-cluster", "rlnode-member"],
+        &[
+            "rlnode-limiter",
+            "rlnode-wire",
+            "rlnode-client",
+            "rlnode-cluster",
+            "rlnode-member",
+            "rlnode-relay",
+        ],
     ),
     // Another limiter behind our frame, and nothing of ours that decides.
     ("rlbench-rateguard", &["rlnode-limiter", "rlnode-wire"]),

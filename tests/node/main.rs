@@ -26,3 +26,6 @@ mod stop;
 mod streams;
 mod support;
 mod suspension;
+mod trouble;
+mod trouble_counted;
+mod trouble_network;

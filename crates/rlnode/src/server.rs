@@ -121,6 +121,7 @@ fn settings_of(node: String, cluster: Cluster) -> Settings {
         cluster: cluster.name,
         region: cluster.region,
         listen: cluster.listen,
+        advertise: cluster.advertise,
         peers: cluster.peers,
         sync_interval: Duration::from_nanos(cluster.sync_interval_ns),
         expect: cluster.expect,

@@ -167,7 +167,9 @@ fn cluster_config(
         region: settings.region.clone(),
         secret: store.secret,
         sync_interval_ns: ns(settings.sync_interval),
-        expect: settings.expect.unwrap_or_else(|| resolved.members(endpoint.local())),
+        expect: settings.expect.unwrap_or_else(|| {
+            resolved.members(settings.advertise.unwrap_or_else(|| endpoint.local()))
+        }),
         ready_early: settings.ready_early,
         forget_after_ns: ns(settings.forget_after),
     }

@@ -63,6 +63,7 @@ pub(super) const CLUSTER: Place = Place {
     settings: &[
         ("name", r#"name = "edge""#),
         ("listen", r#"listen = "0.0.0.0:7401""#),
+        ("advertise", r#"advertise = "192.0.2.7:7401""#),
         ("peers", r#"peers = ["edge-1:7401", "edge-2:7401"]"#),
         ("tls", r#"tls = { ca = "ca.pem", cert = "{node}.pem", key = "{node}.key" }"#),
         ("secret", r#"secret = "cluster.secret""#),
@@ -135,7 +136,11 @@ pub(super) const NODE_LISTEN: Place =
 
 pub(super) const NODE_CLUSTER: Place = Place {
     title: "in [node.NAME.cluster]",
-    settings: &[("listen", r#"listen = "127.0.0.1:7412""#), ("region", r#"region = "eu-1""#)],
+    settings: &[
+        ("listen", r#"listen = "127.0.0.1:7412""#),
+        ("advertise", r#"advertise = "192.0.2.7:7412""#),
+        ("region", r#"region = "eu-1""#),
+    ],
     refused: &[
         ("name", "`name` is the same on every node; write it in [cluster]"),
         ("peers", "`peers` is the same on every node, which skips itself; write it in [cluster]"),

@@ -68,6 +68,7 @@ deny = true
 [cluster]
 name = "edge"
 listen = "0.0.0.0:7401"
+advertise = "192.0.2.8:7401"
 peers = ["edge-1:7401", "192.0.2.7:7401", "[2001:db8::7]:7401"]
 secret = "{node}.secret"
 sync_interval = "50ms"
@@ -83,6 +84,7 @@ unix = false
 
 [node.edge-2.cluster]
 listen = "127.0.0.1:7402"
+advertise = "192.0.2.9:7402"
 region = "eu-2"
 "#;
 /// The least that a cluster takes.
