@@ -15,6 +15,7 @@ mod datagrams;
 mod demo;
 mod descriptors;
 mod doors;
+mod explaining;
 mod headers;
 mod keys;
 mod memory;

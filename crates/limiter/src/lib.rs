@@ -19,6 +19,7 @@ mod share;
 mod store;
 mod template;
 mod ticket;
+mod why;
 
 pub use counters::{Counts, RuleCounts};
 pub use decision::{Decision, Freshness, Reason, Verdict, Wait};
@@ -27,6 +28,7 @@ pub use limit::{
     Unmatched, WhenFull, WhenIsolated,
 };
 pub use limiter::{Limiter, ShareConfig, StoreConfig, Usage};
+pub use matching::{CONSIDERED_MAX, Consideration, Considered, Fit, Lack};
 pub use plan::{OVERRIDES_MAX, Plan, PlanError};
 pub use request::{
     ATTRIBUTE_NAME_BYTES_MAX, ATTRIBUTE_VALUE_BYTES_MAX, ATTRIBUTES_MAX, Attributes, COSTS_MAX,
@@ -40,3 +42,4 @@ pub use share::{
     StorePart, Sum, Tail, View, ViewMember, member_id, rendezvous,
 };
 pub use ticket::{Answer, Ticket};
+pub use why::{Applied, Counted, LimitWhy, Why};

@@ -7,7 +7,7 @@ use crate::hit::{Hit, State, weigh};
 use crate::identity::BucketHasher;
 use crate::matching::Slot;
 use crate::plan::Plan;
-use crate::rule::Allowance;
+use crate::rule::{Allowance, Rule};
 use crate::share::{Fleet, View};
 use crate::store::{Locked, Place, Store};
 use crate::template::MissingAttribute;
@@ -76,13 +76,14 @@ impl Limiter {
     }
 
     fn build(plan: Plan, config: StoreConfig, share: Option<ShareConfig>) -> Self {
-        let fleet = share.as_ref().map(|share| Fleet::new(share.sync_interval_ns.max(1)));
+        let rules = plan.rules().len();
+        let fleet = share.as_ref().map(|share| Fleet::new(share.sync_interval_ns.max(1), rules));
         let view = share.map(|share| share.view);
         Self {
             hasher: BucketHasher::new(&config.secret),
             store: Store::new(config.memory_bytes, config.entries_max, &plan, view),
             when_full: config.when_full,
-            counters: Counters::new(plan.rules().len()),
+            counters: Counters::new(rules),
             plan,
             fleet,
         }
@@ -170,6 +171,20 @@ impl Limiter {
     /// What was decided since the start.
     pub fn counts(&self) -> Counts {
         self.counters.read()
+    }
+
+    /// What a new key gets when there is no room for it.
+    pub(crate) fn when_full(&self) -> WhenFull {
+        self.when_full
+    }
+
+    /// The identity of the bucket that `rule` counts `request` in.
+    pub(crate) fn bucket_hash(
+        &self,
+        rule: &Rule,
+        request: &Request<'_>,
+    ) -> Result<u64, MissingAttribute> {
+        self.hasher.hash(rule.id(), &rule.template, request)
     }
 
     /// The rule at `slot` as it applies to `request`, not yet looked up; none where the request lacks
@@ -298,6 +313,11 @@ impl Limiter {
     /// Counts a debit that was cut at the bound of the debt of `hit`.
     pub(crate) fn note_clipped(&self, hit: &Hit<'_>) {
         self.counters.event(hit.hash().unwrap_or(0), Event::DebitClipped, 1);
+    }
+
+    /// Counts a check that `hit` denied although units were left.
+    pub(crate) fn note_share_denied(&self, hit: &Hit<'_>) {
+        self.counters.share_denied(hit.hash().unwrap_or(0), hit.slot);
     }
 
     /// The answer, from what each limit says.

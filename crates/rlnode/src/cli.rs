@@ -15,6 +15,7 @@ use crate::command::node::Node;
 use crate::command::run::Run;
 use crate::command::status::Status;
 use crate::command::validate::Validate;
+use crate::command::why::Why;
 use crate::exit::Exit;
 
 /// A rate limiter that every host runs. Without a command it runs the node.
@@ -40,6 +41,7 @@ enum Command {
     Status(Status),
     Validate(Validate),
     Explain(Explain),
+    Why(Why),
     Cert(Cert),
     Node(Node),
     Demo(Demo),
@@ -55,6 +57,7 @@ impl Cli {
             (Some(Command::Status(status)), _) => status.run(output),
             (Some(Command::Validate(validate)), _) => validate.run(output),
             (Some(Command::Explain(explain)), _) => explain.run(output),
+            (Some(Command::Why(why)), _) => why.run(output),
             (Some(Command::Cert(cert)), _) => cert.run(output),
             (Some(Command::Node(node)), _) => node.run(output),
             (Some(Command::Demo(demo)), _) => demo.run(output),
@@ -104,6 +107,7 @@ mod tests {
             "rlnode status --addr ./n.sock",
             "rlnode validate cluster.toml",
             "rlnode explain per-key --config cluster.toml",
+            "rlnode why /x alice --attribute plan=pro --addr ./n.sock --json",
             "rlnode cert init --dir certs",
             "rlnode cert issue --node a --node b --days 30",
             "rlnode node forget edge-3 --addr ./n.sock",

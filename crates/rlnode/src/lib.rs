@@ -22,9 +22,11 @@ pub mod holder;
 pub mod log;
 pub mod metrics;
 pub mod node;
+pub mod proof;
 pub mod refusals;
 #[cfg(test)]
 mod scripted;
 pub mod server;
 pub mod shutdown;
 pub mod socket_file;
+pub mod waiting;

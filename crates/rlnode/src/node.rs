@@ -16,6 +16,7 @@ use crate::counters::Counters;
 use crate::door::{Door, DoorAddress, Fault, Outcome};
 use crate::engine::Engine;
 use crate::log::ShownKey;
+use crate::waiting::{Waiting, Waits};
 
 /// Longest time that a check is held where the request does not say: some round trips within a data
 /// centre, and less than any caller's patience.
@@ -75,6 +76,7 @@ pub struct Node {
     engine: Engine,
     clock: Clock,
     counters: Counters,
+    waiting: Waiting,
     started_ns: u64,
     readiness: AtomicU8,
     show_keys: bool,
@@ -94,6 +96,7 @@ impl Node {
             started_ns: clock.now_ns(),
             clock,
             counters: Counters::new(),
+            waiting: Waiting::default(),
             readiness: AtomicU8::new(Readiness::Starting as u8),
             show_keys,
             key_hasher: RandomState::new(),
@@ -128,6 +131,11 @@ impl Node {
     /// The counts of all doors.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// What the checks that are held wait for.
+    pub fn waiting(&self) -> &Waiting {
+        &self.waiting
     }
 
     /// Nanoseconds since the node was made.
@@ -185,9 +193,11 @@ impl Node {
                 Ok(Asked::Decided(decision))
             }
             Answer::Held(ticket) => {
+                let waits = self.waiting.enter(ticket.bucket());
                 let settling = self.engine.settle(now_ns, ticket, max_wait);
                 // Made here and not in the future, which may be dropped before it ever runs.
-                let mut unsettled = Unsettled { node: self, door, is_settled: false };
+                let mut unsettled =
+                    Unsettled { node: self, door, is_settled: false, _waits: waits };
                 // The key is only of use to a log.
                 let is_logged = tracing::enabled!(tracing::Level::DEBUG);
                 let key = if is_logged { request.key.to_vec() } else { Vec::new() };
@@ -303,11 +313,13 @@ impl From<Undecided> for Status {
     }
 }
 
-/// Counts a held check whose caller goes away before it is decided.
+/// A held check that is counted among those that wait; counts one whose caller goes away before it is
+/// decided.
 struct Unsettled<'n> {
     node: &'n Node,
     door: Door,
     is_settled: bool,
+    _waits: Waits<'n>,
 }
 
 impl Unsettled<'_> {

@@ -29,6 +29,8 @@ const SWEEP_EVERY: Duration = Duration::from_millis(20);
 const SWEEP_STEP: usize = 8 * 1024;
 /// How often the node looks whether its tables are full.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
+/// How often the node looks how far away its peers are.
+const MEASURE_EVERY: Duration = Duration::from_secs(10);
 /// Sweeps that visit the whole of the tables: entries at rest are gone ten seconds later, and each
 /// sweep is short enough not to hold up a check.
 const SWEEPS_PER_ROUND: usize = 500;
@@ -101,10 +103,12 @@ fn node_of(config: Config, addresses: Vec<DoorAddress>) -> Result<Node, ServerEr
     let engine = match cluster {
         None => Engine::Alone(Box::new(Limiter::new(plan, store))),
         Some(cluster) => {
-            let forget_after_ns = cluster.forget_after_ns;
+            let (forget_after_ns, sync_interval_ns) =
+                (cluster.forget_after_ns, cluster.sync_interval_ns);
             let clock = member::Clock { now_ns: clock::boot_ns, unix_ms: clock::unix_ms };
             let member = Member::start(settings_of(node.clone(), cluster), plan, store, clock);
-            Engine::Member { member: member.map_err(ServerError::Member)?, forget_after_ns }
+            let member = member.map_err(ServerError::Member)?;
+            Engine::Member { member, forget_after_ns, sync_interval_ns }
         }
     };
     Ok(Node::new(node, addresses, engine, show_keys))
@@ -134,6 +138,7 @@ async fn serve(node: Arc<Node>, bound: Bound, mut signals: Signals) -> Result<()
     keepers.spawn(keep_clock(Arc::clone(&node), shutdown.clone()));
     keepers.spawn(sweep(Arc::clone(&node), shutdown.clone()));
     keepers.spawn(warn_when_full(Arc::clone(&node), shutdown.clone()));
+    keepers.spawn(warn_when_far(Arc::clone(&node), shutdown.clone()));
     let mut doors = JoinSet::new();
     for endpoint in endpoints {
         doors.spawn(endpoint.serve(Arc::clone(&node), shutdown.clone()));
@@ -243,6 +248,31 @@ async fn warn_when_full(node: Arc<Node>, mut shutdown: Shutdown) {
                  `max` in [memory]"
             );
             told = full;
+        }
+    }
+}
+
+/// Says when a member turns out to be too far away for checks to wait for it, once each time that it
+/// does and once a minute at most.
+async fn warn_when_far(node: Arc<Node>, mut shutdown: Shutdown) {
+    let throttle = Throttle::default();
+    let mut is_told = false;
+    let mut ticks = tokio::time::interval(MEASURE_EVERY);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = shutdown.reached(Phase::Closing) => return,
+        }
+        let Some(status) = node.engine().member_status().await else { return };
+        match status.warning_of_distance() {
+            None => is_told = false,
+            Some(_) if is_told => {}
+            Some(warning) => {
+                is_told = throttle.pass(node.clock().now_ns()).is_some();
+                if is_told {
+                    tracing::warn!("{warning}");
+                }
+            }
         }
     }
 }

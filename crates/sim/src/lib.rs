@@ -17,6 +17,7 @@ pub mod table;
 pub mod workload;
 
 mod acknowledged;
+mod ceiling;
 mod drive;
 mod invariants;
 mod process;

@@ -97,8 +97,8 @@ pub struct Record {
     pub notes: Vec<(u64, usize, String)>,
     /// Excess of each key.
     pub excess: Vec<Excess>,
-    /// Times that a node lost a peer after the warm-up, for whatever reason.
-    pub losses: u64,
+    /// Times that a node lost peers, or counted some again, after the warm-up.
+    pub changes: u64,
     /// Longest time that a batch took to be acknowledged by every other node, in ns; of batches that
     /// were not, up to the end of the run. Counts from the end of the warm-up on.
     pub acknowledged_ns: u64,
@@ -130,7 +130,7 @@ impl Record {
             ready_ns: Vec::new(),
             notes: Vec::new(),
             excess: Vec::new(),
-            losses: 0,
+            changes: 0,
             acknowledged_ns: 0,
             stuck: Vec::new(),
             broken: Vec::new(),
@@ -171,7 +171,8 @@ impl Record {
     }
 
     pub(crate) fn note(&mut self, now_ns: u64, node: usize, note: &Note) {
-        self.losses += u64::from(now_ns >= self.warm_up_ns && matches!(note, Note::Lost { .. }));
+        let is_change = matches!(note, Note::Lost { .. } | Note::Counted { .. });
+        self.changes += u64::from(now_ns >= self.warm_up_ns && is_change);
         if self.keep_notes && self.notes.len() < NOTES_MAX {
             self.notes.push((now_ns, node, format!("{note:?}")));
         }

@@ -3,6 +3,7 @@
 //! Everything is single-threaded and drawn from the scenario's seed, so that a scenario replays to the
 //! same trace. What nodes do is in `drive.rs`.
 
+use crate::ceiling;
 use crate::clock::{MS, SECOND};
 use crate::dice::Dice;
 use crate::invariants::Inspector;
@@ -127,6 +128,9 @@ impl World {
             self.record.acknowledged(process.open.open_for_ns(self.now_ns));
         }
         self.record.close(&self.scenario, self.trace, stuck, &self.inspector);
+        let broken = ceiling::broken(&self.scenario, &self.record);
+        let end_ns = self.record.scenario_ns(self.now_ns);
+        self.record.broken.extend(broken.into_iter().map(|what| (end_ns, what)));
         self.record
     }
 

@@ -290,11 +290,16 @@ impl Limiter {
         }
     }
 
-    /// Counts the checks among `hits` that were denied for want of a share.
+    /// Counts a check that was denied if it was for want of a share: as one, and for each of `hits` that
+    /// had units left.
     pub(crate) fn count_share_denied(&self, hits: &[Hit<'_>]) {
-        if let Some(fleet) = self.fleet()
-            && hits.iter().any(|hit| hit.is_short() && !hit.rule.shadow)
-        {
+        let Some(fleet) = self.fleet() else { return };
+        let mut is_counted = false;
+        for hit in hits.iter().filter(|hit| hit.is_short() && !hit.rule.shadow) {
+            self.note_share_denied(hit);
+            is_counted = true;
+        }
+        if is_counted {
             fleet.event(FleetEvent::ShareDenied);
         }
     }

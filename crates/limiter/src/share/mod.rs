@@ -29,4 +29,5 @@ pub(crate) use stand::{Judgement, SharedBucket, Stand};
 pub use delta::{Bucket, Delta, Loss, Numbers, ShareCounts, Standing, StorePart, Sum, Tail};
 pub use members::{MEMBERS_MAX, Members, member_id, rendezvous};
 pub use state::BucketState;
+pub(crate) use state::look;
 pub use view::{View, ViewMember};

@@ -190,6 +190,27 @@ impl Stand {
         Self { level, burden, available, cap, allowance, flying, is_stocked, may_hold, n, size }
     }
 
+    /// The same for a node whose sync side runs (`is_alive`), and otherwise for a group of one: then
+    /// nothing is known of the peers of the view.
+    pub(crate) fn seen(
+        shared: &SharedBucket,
+        hash: u64,
+        level: i128,
+        burden: Burden,
+        motion: Option<&Motion>,
+        (view, is_alive): (&View, bool),
+        sync_interval_ns: u64,
+    ) -> Self {
+        if is_alive {
+            return Self::new(shared, hash, level, burden, motion, view, sync_interval_ns);
+        }
+        // What peers may not know is taken from this node's part alone, as in a split.
+        let unpublished = motion.map_or(0, |motion| shared.signed_ticks(motion.unpublished));
+        let level = level + unpublished;
+        let burden = Burden { ticks: burden.ticks + unpublished, ..burden };
+        Self::new(shared, hash, level, burden, motion, &view.alone(), sync_interval_ns)
+    }
+
     /// Where a bucket stands that nobody else has.
     pub(crate) fn lone(shared: &SharedBucket, level: i128) -> Self {
         let cap = shared.ticks(shared.bucket.burst());
@@ -254,6 +275,11 @@ impl Stand {
     pub(crate) fn allowance_units(&self, shared: &SharedBucket) -> i64 {
         let units = self.allowance.div_euclid(i128::from(shared.bucket.per_unit()));
         i64::try_from(units).unwrap_or(i64::MAX)
+    }
+
+    /// Whole units of the capacity that belong to the group.
+    pub(crate) fn part_units(&self, shared: &SharedBucket) -> u64 {
+        u64::try_from(self.cap / i128::from(shared.bucket.per_unit())).unwrap_or(u64::MAX)
     }
 
     /// Whole units that the group may still spend.

@@ -178,6 +178,12 @@ impl Limiter {
         counts
     }
 
+    /// Deepest debt seen in any bucket of each rule since the start, in units rounded up, by slot: what
+    /// was let through beyond the limit, and what debits charged. Zero on a node alone.
+    pub fn deepest_debts(&self) -> Vec<u64> {
+        self.fleet().map_or_else(|| vec![0; self.plan().rules().len()], super::Fleet::deepest_debts)
+    }
+
     /// The account of `bucket` in `shard`; none where its rule counts nothing.
     pub(crate) fn account<'s>(
         &self,
@@ -260,7 +266,7 @@ impl Limiter {
         let shared = *account.shared();
         let Some(fleet) = self.fleet() else { return false };
         self.charge(account, shared.signed_ticks(delta.spent));
-        fleet.note_debt(-account.common_level(), shared.ticks(shared.bucket.burst()));
+        fleet.note_level(delta.bucket.slot, account.common_level(), &shared);
         if is_calm && let Some(level) = delta.level {
             self.echo(account, i128::from(level));
         }

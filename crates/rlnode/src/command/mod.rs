@@ -14,6 +14,8 @@ pub mod node;
 pub mod run;
 pub mod status;
 pub mod validate;
+pub mod why;
+mod why_words;
 mod words;
 
 use std::fmt::Display;

@@ -100,6 +100,7 @@ fn in_words(status: &NodeStatus) -> String {
 pub(super) fn limit_in_words(limit: &LimitStatus) -> String {
     let mut text = format!("{}: {} allowed, {} denied", limit.name, limit.allowed, limit.denied);
     let others = [
+        (limit.share_denied, "of them with units left"),
         (limit.shadow_denied, "denied in shadow"),
         (limit.peeks, "peeks"),
         (limit.debits, "debits"),
@@ -142,10 +143,11 @@ mod tests {
             debits: 0,
             refunds: 0,
             units: 12,
+            share_denied: 1,
         };
         assert_eq!(
             limit_in_words(&limit),
-            "per-key: 12 allowed, 3 denied, 2 peeks, 12 units spent"
+            "per-key: 12 allowed, 3 denied, 1 of them with units left, 2 peeks, 12 units spent"
         );
     }
 }

@@ -15,6 +15,7 @@ use super::limits::{LimitSettings, ReadLimit, read_limits, report_plan_error};
 use super::listen::{Listen, Node, WrittenListen};
 use super::settings::{CLUSTER, LIMIT, LISTEN, MEMORY, NODE, NODE_CLUSTER, NODE_LISTEN, TOP};
 use super::value::{check_name, parse_size};
+use super::warnings;
 use super::written::Section;
 
 /// Memory for the tables unless the file says otherwise, in bytes.
@@ -154,10 +155,10 @@ fn read(
         return None;
     }
     let plan = compile(&limits, unmatched.unwrap_or(Unmatched::Allow), problems)?;
-    let of_cluster = cluster.as_ref().map(|cluster| cluster.warnings(plan.limits()));
+    let of_limits = cluster.as_ref().map(|cluster| warnings::of_limits(&plan, cluster));
     Some(Config {
         node: node.name.clone(),
-        warnings: [listen.warnings(), of_cluster.unwrap_or_default()].concat(),
+        warnings: [listen.warnings(), of_limits.unwrap_or_default()].concat(),
         listen,
         cluster,
         memory,

@@ -5,7 +5,6 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use limiter::{Accuracy, Limit, Quota};
 use toml::Spanned;
 
 use super::error::{Problems, Span, quoted};
@@ -83,31 +82,6 @@ impl Cluster {
     pub fn expected(&self) -> Option<usize> {
         let listed = Some(self.peers.len()).filter(|count| *count > 1);
         self.expect.or(listed)
-    }
-
-    /// What an operator should know about `limits` on this cluster, one sentence each.
-    pub(super) fn warnings(&self, limits: &[Limit]) -> Vec<String> {
-        let Some(members) = self.expected() else { return Vec::new() };
-        let burst_least = 2 * members;
-        let is_small = |quota: &Quota| match quota {
-            Quota::TokenBucket { burst, .. } => *burst < u64::try_from(burst_least).unwrap_or(0),
-            Quota::Deny | Quota::Unlimited => false,
-        };
-        let balanced = limits.iter().filter(|limit| limit.accuracy == Accuracy::Balanced);
-        balanced
-            .filter(|limit| {
-                is_small(&limit.quota) || limit.overrides.iter().any(|it| is_small(&it.quota))
-            })
-            .map(|limit| {
-                format!(
-                    "the limit {} has a burst below {burst_least}, twice the {members} members: \
-                     `accuracy = \"balanced\"` then refuses a part of what is left; raise \
-                     `burst`, or write `accuracy = \"fast\"`, which may let a few units per node \
-                     through too many",
-                    quoted(&limit.name)
-                )
-            })
-            .collect()
     }
 }
 

@@ -77,7 +77,7 @@ impl Collector for NodeCollector {
         encode_limits(&mut encoder, node, &node.limiter().counts())?;
         encode_store(&mut encoder, &node.limiter().usage(), &node.limiter().counts())?;
         encode_doors(&mut encoder, node)?;
-        self.1.as_ref().map_or(Ok(()), |status| member::encode(&mut encoder, status))
+        self.1.as_ref().map_or(Ok(()), |status| member::encode(&mut encoder, node, status))
     }
 }
 
@@ -362,6 +362,8 @@ mod tests {
             "rlnode_cluster_freshness{freshness=\"synced\"} 0",
             "rlnode_cluster_splits_total 1",
             "rlnode_cluster_holds_refused_total 7",
+            "rlnode_cluster_share_denied_total{limit=\"per-key\"} 0",
+            "rlnode_cluster_debt_units{limit=\"per-key\"} 0",
             "rlnode_cluster_peer_counted{peer=\"a\"} 1",
             "rlnode_cluster_peer_counted{peer=\"c\"} 0",
             "rlnode_cluster_peer_lag_seconds{peer=\"a\"} 0.003",

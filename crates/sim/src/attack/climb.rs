@@ -98,7 +98,7 @@ impl Climb {
         if let Some(what) = damage.broken.first() {
             self.broken.push((attack.to_string(), what.clone()));
         }
-        if self.aim.family == Family::Undisturbed && damage.losses > 0 {
+        if self.aim.family == Family::Undisturbed && damage.changes > 0 {
             return Ok(());
         }
         // Of two that are as bad the newer is kept: it may lead on. None is kept twice.

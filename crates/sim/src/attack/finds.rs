@@ -195,7 +195,7 @@ impl Finds {
         let mut finds: Vec<Find> = Vec::new();
         for mut find in std::mem::take(&mut self.finds) {
             let (aim, damage) = (find.aim(), find.run()?);
-            if aim.family == Family::Undisturbed && damage.losses > 0 {
+            if aim.family == Family::Undisturbed && damage.changes > 0 {
                 continue;
             }
             find.figure = damage.figure(aim.scale);

@@ -114,8 +114,8 @@ pub struct Damage {
     /// The most that was let through above what was there, in millionths of the burst, for a small
     /// burst of a unit; below 0 what was left at least.
     pub score: i64,
-    /// Nodes were lost, and how often.
-    pub losses: u64,
+    /// Times that nodes lost each other, or counted each other again.
+    pub changes: u64,
     /// Invariants that did not hold.
     pub broken: Vec<String>,
 }
@@ -130,7 +130,7 @@ impl Damage {
             permille: excess.permille(),
             units: excess.units(),
             score: score(&excess),
-            losses: record.losses,
+            changes: record.changes,
             broken: broken.collect(),
         }
     }

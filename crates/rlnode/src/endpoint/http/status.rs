@@ -79,11 +79,15 @@ pub struct LimitStatus {
     pub refunds: u64,
     /// Units spent.
     pub units: u64,
+    /// Denials of checks for want of a share while it had units left.
+    #[serde(default)]
+    pub share_denied: u64,
 }
 
 impl LimitStatus {
     fn new(name: &str, counts: &RuleCounts) -> Self {
-        let RuleCounts { allowed, denied, shadow_denied, peeks, debits, refunds, units } = *counts;
+        let RuleCounts { allowed, denied, shadow_denied, peeks, .. } = *counts;
+        let RuleCounts { debits, refunds, units, share_denied, .. } = *counts;
         Self {
             name: name.to_owned(),
             allowed,
@@ -93,6 +97,7 @@ impl LimitStatus {
             debits,
             refunds,
             units,
+            share_denied,
         }
     }
 }
