@@ -19,6 +19,7 @@ mod share;
 mod store;
 mod template;
 mod ticket;
+mod witness;
 
 pub use counters::{Counts, RuleCounts};
 pub use decision::{Decision, Freshness, Reason, Verdict, Wait};
@@ -39,3 +40,4 @@ pub use share::{
     StorePart, Sum, Tail, View, ViewMember, member_id, rendezvous,
 };
 pub use ticket::{Answer, Ticket};
+pub use witness::{Spend, SpendKind, Witness};

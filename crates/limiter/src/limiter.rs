@@ -1,5 +1,7 @@
 //! The limiter: resolves a request to its buckets, tests all of them, and spends in all or in none.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use crate::counters::{Counters, Counts, Event, Outcome};
@@ -14,6 +16,7 @@ use crate::template::MissingAttribute;
 use crate::ticket::{Answer, Ticket};
 use crate::{
     Decision, Freshness, Missing, Op, Reason, Request, RequestError, Unmatched, Verdict, WhenFull,
+    Witness,
 };
 
 /// Bounds and secret of the store.
@@ -61,6 +64,8 @@ pub struct Limiter {
     counters: Counters,
     /// None where there is no cluster.
     fleet: Option<Fleet>,
+    /// None where nobody keeps a record.
+    witness: Option<Arc<dyn Witness>>,
 }
 
 impl Limiter {
@@ -85,7 +90,21 @@ impl Limiter {
             counters: Counters::new(plan.rules().len()),
             plan,
             fleet,
+            witness: None,
         }
+    }
+
+    /// The same limiter, which tells `witness` of every spend.
+    #[must_use]
+    pub fn with_witness(mut self, witness: Arc<dyn Witness>) -> Self {
+        self.witness = Some(witness);
+        self
+    }
+
+    /// Names the secret: limiters that say the same give the same hash to the same bucket of the same
+    /// limit. It tells nothing else about the secret.
+    pub fn fingerprint(&self) -> u64 {
+        self.hasher.fingerprint()
     }
 
     pub(crate) fn fleet(&self) -> Option<&Fleet> {
@@ -231,8 +250,11 @@ impl Limiter {
             }
             self.tally(question, hit, refused);
         }
-        let evicted = locked.evicted();
+        let (evicted, at_ns) = (locked.evicted(), locked.now_ns());
         drop(locked);
+        if !refused {
+            self.testify(question.op, at_ns, hits);
+        }
         self.counters.event(now_ns, Event::Evicted, evicted);
         self.counters.event(now_ns, Event::Unmatched, u64::from(is_unmatched));
         self.decision(question, hits)
@@ -285,13 +307,28 @@ impl Limiter {
             Op::Refund => bucket.refund(seat.missing, cost),
             Op::Reset => {
                 locked.remove(seat.place, *hash, hit.slot);
+                seat.moved = seat.missing.div_ceil(bucket.per_unit()) / seat.weight;
                 seat.missing = 0;
                 return;
             }
         };
         if after != seat.missing {
+            if op != Op::Check {
+                let units = seat.missing.abs_diff(after).div_ceil(bucket.per_unit());
+                seat.moved = units / seat.weight;
+            }
             locked.write(seat.place, *hash, hit.slot, seat.tick.wrapping_add(after));
             seat.missing = after;
+        }
+    }
+
+    /// Tells the witness, if there is one, what `op` did to the buckets of `hits`. No lock is held.
+    #[inline]
+    pub(crate) fn testify(&self, op: Op, at_ns: u64, hits: &[Hit<'_>]) {
+        if let Some(witness) = &self.witness {
+            for spend in hits.iter().filter_map(|hit| hit.spend(op, at_ns)) {
+                witness.handle_spend(spend);
+            }
         }
     }
 

@@ -5,6 +5,7 @@
 //! [`Config`] has passed all three, so that it can be put in force as it is. Nothing here opens a
 //! socket, reads a clock or reads the environment, and [`load`] alone touches the disk.
 
+mod audit;
 mod checked;
 mod cluster;
 mod error;

@@ -8,7 +8,7 @@ use limiter::{
 use proptest::prelude::*;
 
 use super::settings::{
-    CLUSTER, CLUSTER_TLS, LIMIT, LISTEN, MEMORY, NODE, NODE_CLUSTER, NODE_LISTEN, OVERRIDE, PLACES,
+    AUDIT, CLUSTER, CLUSTER_TLS, LIMIT, LISTEN, MEMORY, NODE, NODE_CLUSTER, NODE_LISTEN, OVERRIDE, PLACES,
     Place, TOP,
 };
 use super::*;
@@ -32,6 +32,11 @@ unix_group = "www-data"
 max = "64MiB"
 max_entries = 100_000
 when_full = "deny"
+
+[audit]
+dir = "run/{node}-audit"
+sample = "1/8"
+max_bytes = "8MiB"
 
 [[limit]]
 name = "search"

@@ -4,6 +4,7 @@
 //! never a key or an endpoint. Everything is there at 0 from the start, so that a rate never begins
 //! with a gap.
 
+mod audit;
 mod member;
 
 use std::sync::Arc;
@@ -77,6 +78,7 @@ impl Collector for NodeCollector {
         encode_limits(&mut encoder, node, &node.limiter().counts())?;
         encode_store(&mut encoder, &node.limiter().usage(), &node.limiter().counts())?;
         encode_doors(&mut encoder, node)?;
+        node.audit().map_or(Ok(()), |audit| audit::encode(&mut encoder, audit.counts()))?;
         self.1.as_ref().map_or(Ok(()), |status| member::encode(&mut encoder, status))
     }
 }
