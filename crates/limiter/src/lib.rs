@@ -35,6 +35,7 @@ pub use request::{
     UNIT_BYTES_MAX,
 };
 pub use rule::{Rule, RuleAt};
+pub use share::bound;
 pub use share::{
     Bucket, BucketState, Delta, Loss, MEMBERS_MAX, Members, Numbers, ShareCounts, Standing,
     StorePart, Sum, Tail, View, ViewMember, member_id, rendezvous,

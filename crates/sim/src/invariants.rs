@@ -17,6 +17,8 @@ use crate::world::World;
 const FOUND_MAX: usize = 20;
 /// Quiet time after which all nodes know of every spend.
 const QUIET_NS: u64 = SECOND;
+/// Units that a node may have in flight of a limit that is fast, however small its share is.
+const FAST_UNITS: u64 = 8;
 /// Longest time for which a key of a quiet node may have an open batch: a lost packet or two.
 const OPEN_NS: u64 = 700 * MS;
 
@@ -205,14 +207,13 @@ impl World {
         reaching.iter().enumerate().any(|(reached, nodes)| reached > 0 && nodes % reached != 0)
     }
 
-    /// Debt is bounded: what is missing is at most the capacity and twice the greater of it and N.
+    /// Debt is bounded: twice what all nodes can have in flight, and ten seconds of refill.
     fn check_debts(&mut self, key: usize, readings: &[(usize, Reading)]) {
         let truth = &self.inspector.keys[key].truth;
-        let burst = truth.numbers().burst;
-        let units = burst.max(self.nodes.len() as u64);
-        let least = truth.full() - 2 * truth.ticks(units).max(truth.full());
+        let units = truth.numbers().burst.max(FAST_UNITS) * self.nodes.len() as u64;
+        let missing = 2 * truth.ticks(units) + truth.refill(10 * SECOND);
         // A group may add its charges to a level in debt.
-        let least = least - 2 * truth.ticks(units);
+        let least = truth.full() - 2 * missing;
         for (node, reading) in readings {
             if reading.level < least {
                 let what = format!(

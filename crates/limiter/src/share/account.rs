@@ -205,13 +205,13 @@ impl<'a> Account<'a> {
         if ledger.view.is_whole() {
             return self.lower(ticks);
         }
-        let debt_max = shared.debt_max(ledger.view.size());
+        let missing_max = shared.missing_max(ledger.view.size());
         let Some(charge) = ledger.charge_or_new(bucket, now_ns) else {
             // No row is free. Taken from the common level it weighs n/N of what it should on this
             // group's part; forgotten it would weigh nothing.
             return self.lower(ticks);
         };
-        let is_clipped = charge.add(ticks, debt_max);
+        let is_clipped = charge.add(ticks, missing_max);
         charge.relief = charge.relief.min(charge.ticks.max(0));
         if is_clipped { Charged::Clipped } else { Charged::Whole }
     }
@@ -220,9 +220,9 @@ impl<'a> Account<'a> {
     /// room to.
     pub(crate) fn add_charge(&mut self, ticks: i128) -> bool {
         let (bucket, now_ns) = (self.bucket, self.now_ns);
-        let debt_max = self.shared.debt_max(self.members());
+        let missing_max = self.shared.missing_max(self.members());
         let charge = self.ledger().and_then(|ledger| ledger.charge_or_new(bucket, now_ns));
-        charge.map(|charge| charge.add(ticks, debt_max)).is_some()
+        charge.map(|charge| charge.add(ticks, missing_max)).is_some()
     }
 
     /// Makes the charge `ticks`, within the deepest debt.
@@ -244,9 +244,9 @@ impl<'a> Account<'a> {
     /// Lowers the common level by `ticks`, to the deepest debt at most; a negative number raises it, to
     /// full at most.
     pub(crate) fn lower(&mut self, ticks: i128) -> Charged {
-        let debt_max = i128::from(self.shared.debt_max(self.members()));
+        let missing_max = i128::from(self.shared.missing_max(self.members()));
         let wanted = i128::from(self.missing()) + ticks;
-        let kept = wanted.clamp(0, debt_max);
+        let kept = wanted.clamp(0, missing_max);
         if !self.write_missing(u64::try_from(kept).unwrap_or(u64::MAX >> 1)) {
             return Charged::Dropped;
         }

@@ -5,6 +5,7 @@
 //! follows the demand that every reachable peer has acknowledged.
 
 mod account;
+pub mod bound;
 mod charge;
 mod decide;
 mod delta;

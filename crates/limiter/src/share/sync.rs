@@ -3,9 +3,8 @@
 
 use super::account::{Account, Charged};
 use super::delta::{Bucket, Delta, ShareCounts, StorePart};
-use super::demand::ONE;
 use super::fleet::FleetEvent;
-use super::members::{MEMBERS_MAX, Members};
+use super::members::Members;
 use super::stand::saturated;
 use crate::{Freshness, Limiter};
 
@@ -26,8 +25,6 @@ const ECHO_BAND: i128 = 100;
 const ECHO_PART: i128 = 20;
 /// The most by which one message lowers a level, as a part of the capacity.
 const ECHO_MAX: i128 = 200;
-/// A claim is published before it is acknowledged when it is at least 3 in 100 of all demand.
-const CLAIM_PERCENT: u64 = 3;
 
 impl Limiter {
     /// What the tick publishes: every bucket with something to tell, from the part `from` of the store
@@ -95,8 +92,7 @@ impl Limiter {
     /// or malice.
     pub fn bounded(&self, delta: Delta) -> Delta {
         let Some(shared) = self.plan().shared(delta.bucket.slot) else { return delta };
-        let most = shared.debt_max(MEMBERS_MAX) / shared.bucket.per_unit();
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let most = i64::try_from(shared.spent_max()).unwrap_or(i64::MAX);
         Delta { spent: delta.spent.clamp(-most, most), ..delta }
     }
 
@@ -240,15 +236,11 @@ impl Limiter {
         let fair = shared.scale.fair(n);
         let claimed = motion.own.saturating_add(motion.told);
         let demand = shared.scale.demand(motion.attempted).min(fair.saturating_sub(claimed));
-        motion.attempted = 0;
         if motion.unpublished == 0 && demand == 0 && motion.reserved == 0 {
+            motion.attempted = 0;
             return;
         }
-        let spent = motion.unpublished;
-        motion.told = motion.told.saturating_add(demand);
-        motion.in_flight = motion.in_flight.saturating_add(spent);
-        motion.unpublished = 0;
-        motion.opens += 1;
+        let spent = motion.publish(demand);
         motion.is_again &= !is_forced;
         let reserved = motion.reserved > 0;
         if reserved && motion.settles_after.is_none() {
@@ -286,10 +278,8 @@ impl Limiter {
         let peers = u64::try_from(n.saturating_sub(1).max(1)).unwrap_or(u64::MAX);
         let most = u64::from(shared.scale.fair(n)).saturating_mul(peers);
         let most = u32::try_from(most).unwrap_or(u32::MAX);
-        motion.others = motion.others.saturating_add(claim).min(most);
-        let all = u64::from(motion.own) + u64::from(motion.others) + ONE;
-        let is_claim = u64::from(claim) * 100 >= CLAIM_PERCENT * all;
-        motion.unpublished > 0 && (delta.reserved || is_claim)
+        let is_claim = motion.hear(claim, most);
+        is_claim || (delta.reserved && motion.unpublished > 0)
     }
 
     /// Counts what peers spent of a bucket, and what became of it.
