@@ -5,6 +5,7 @@ use std::io::{stderr, stdout};
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::command::Output;
+use crate::command::audit::Audit;
 use crate::command::cert::Cert;
 use crate::command::check::Check;
 use crate::command::completions::Completions;
@@ -39,6 +40,7 @@ enum Command {
     Status(Status),
     Validate(Validate),
     Explain(Explain),
+    Audit(Audit),
     Cert(Cert),
     Node(Node),
     Completions(Completions),
@@ -53,6 +55,7 @@ impl Cli {
             (Some(Command::Status(status)), _) => status.run(output),
             (Some(Command::Validate(validate)), _) => validate.run(output),
             (Some(Command::Explain(explain)), _) => explain.run(output),
+            (Some(Command::Audit(audit)), _) => audit.run(output),
             (Some(Command::Cert(cert)), _) => cert.run(output),
             (Some(Command::Node(node)), _) => node.run(output),
             (Some(Command::Completions(completions)), _) => completions.run(output),
@@ -101,6 +104,7 @@ mod tests {
             "rlnode status --addr ./n.sock",
             "rlnode validate cluster.toml",
             "rlnode explain per-key --config cluster.toml",
+            "rlnode audit records/edge-1 a.rlaudit --limit per-key --keys 5 --json",
             "rlnode cert init --dir certs",
             "rlnode cert issue --node a --node b --days 30",
             "rlnode node forget edge-3 --addr ./n.sock",

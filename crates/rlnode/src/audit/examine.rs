@@ -128,7 +128,7 @@ pub(super) fn examine_within(
     options: &Options,
     buckets_max: usize,
 ) -> Result<Findings, String> {
-    let Survey { lives, limits, differing, damages, copies } = Survey::of(paths)?;
+    let Survey { lives, limits, differing, damages, copies, .. } = Survey::of(paths)?;
     let is_wanted =
         |limit: &LimitRecord| options.limit.as_ref().is_none_or(|wanted| *wanted == limit.name);
     if !lives.is_empty() && options.limit.is_some() && !limits.values().any(is_wanted) {
@@ -359,6 +359,11 @@ impl LimitFindings {
                 self.worst.truncate(keys);
             }
         }
+    }
+
+    /// The window that is put against the ceiling: the worst of those for which one is stated.
+    pub fn judged(&self, members: usize) -> Option<&(u64, Window)> {
+        if members > 1 { self.worst_settled.as_ref() } else { self.worst.first() }
     }
 
     /// What its buckets are measured by.

@@ -26,7 +26,7 @@ pub enum Record {
     State(State),
     /// Spends that are missing.
     Gap(Gap),
-    /// An older file of the node was removed to keep within the bound.
+    /// Older files of the node were removed to keep within the bound.
     Removed(Removed),
     /// The node stopped in order: there is nothing more to come.
     End,
@@ -92,6 +92,8 @@ pub struct LimitRecord {
 pub struct State {
     /// When, in nanoseconds of the node's clock.
     pub at_ns: u64,
+    /// When the node looked before: what is new came after that.
+    pub since_ns: u64,
     /// Members, this node included.
     pub members: u16,
     /// Members that are counted, this node included.
@@ -115,8 +117,6 @@ pub struct PeerRecord {
     pub skew_ms: Option<i64>,
     /// Smoothed round trip in microseconds.
     pub rtt_us: Option<u64>,
-    /// Age of the oldest batch that it has not acknowledged, in milliseconds.
-    pub lag_ms: u64,
     /// Its name.
     pub name: String,
 }
@@ -132,12 +132,12 @@ pub struct Gap {
     pub spends: u64,
 }
 
-/// A file that is gone.
+/// Files that are gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// The life whose file it was.
+    /// The life whose files they were.
     pub life: u64,
-    /// Its number.
+    /// The number of the last of them: all up to it are gone.
     pub file: u64,
 }
 
@@ -232,7 +232,7 @@ fn append_limit(limit: &LimitRecord, out: &mut Vec<u8>) {
 }
 
 fn append_state(state: &State, out: &mut Vec<u8>) {
-    append_numbers(out, &[state.at_ns]);
+    append_numbers(out, &[state.at_ns, state.since_ns]);
     out.extend_from_slice(&state.members.to_le_bytes());
     out.extend_from_slice(&state.reached.to_le_bytes());
     append_numbers(out, &[state.splits, state.joins]);
@@ -244,7 +244,7 @@ fn append_state(state: &State, out: &mut Vec<u8>) {
         let rtt = u8::from(peer.rtt_us.is_some()) * HAS_RTT;
         out.push(u8::from(peer.counted) * IS_COUNTED | skew | rtt);
         out.extend_from_slice(&peer.skew_ms.unwrap_or(0).to_le_bytes());
-        append_numbers(out, &[peer.rtt_us.unwrap_or(0), peer.lag_ms]);
+        append_numbers(out, &[peer.rtt_us.unwrap_or(0)]);
         append_text(out, &peer.name);
     }
 }
@@ -340,6 +340,7 @@ fn read_spend(kind: SpendKind, fields: &mut Fields<'_>) -> Result<Spend, Malform
 fn read_state(fields: &mut Fields<'_>) -> Result<State, Malformed> {
     let mut state = State {
         at_ns: fields.time()?,
+        since_ns: fields.time()?,
         members: fields.u16()?,
         reached: fields.u16()?,
         splits: fields.u64()?,
@@ -355,7 +356,6 @@ fn read_state(fields: &mut Fields<'_>) -> Result<State, Malformed> {
             counted: flags & IS_COUNTED != 0,
             skew_ms: (flags & HAS_SKEW != 0).then_some(skew_ms),
             rtt_us: (flags & HAS_RTT != 0).then_some(rtt_us),
-            lag_ms: fields.u64()?,
             name: fields.text()?,
         });
     }

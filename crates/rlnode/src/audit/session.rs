@@ -79,12 +79,13 @@ fn state_of(status: &cluster::Status, at_ns: u64) -> State {
             counted: peer.state == cluster::PeerState::Counted,
             skew_ms: peer.skew_ms,
             rtt_us: peer.rtt_us,
-            lag_ms: peer.lag_ms,
             name: peer.name.clone()?,
         })
     });
     State {
         at_ns,
+        // The writer knows when it was told last.
+        since_ns: at_ns,
         members: count(status.members),
         reached: count(status.reached),
         splits: status.counts.splits,

@@ -8,7 +8,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use super::reader::{BlockReader, Damage, Fault};
-use super::record::{Begin, Gap, LimitRecord, Record, Records, Span, State};
+use super::record::{Begin, Gap, LimitRecord, Record, Records, Removed, Span, State};
 
 /// Most starts of nodes whose records are merged: their clocks are compared in pairs.
 pub const LIVES_MAX: usize = 4_096;
@@ -91,7 +91,7 @@ pub struct Life {
     pub spends: u64,
     /// Spends that are missing, and when.
     pub gaps: Vec<Gap>,
-    /// Files of its own that it removed to keep within its bound.
+    /// Number of its last file that was removed to keep within the bound; 0: none was.
     pub removed: u64,
     /// When members were missing, or may have been.
     pub unsettled: Spans,
@@ -101,9 +101,6 @@ pub struct Life {
     pub peers: HashSet<String>,
     /// What it measured, by the name and the life of the peer.
     pub measures: BTreeMap<(String, u64), Measure>,
-    /// Longest time that an acknowledgement of a counted peer took, in nanoseconds, as far as it was
-    /// seen.
-    pub acknowledged_ns: u64,
 }
 
 /// What a fleet's files are.
@@ -119,6 +116,8 @@ pub struct Survey {
     pub damages: Vec<(PathBuf, Damage)>,
     /// Files that are another's copy, and were left out.
     pub copies: Vec<PathBuf>,
+    /// The last file that was removed, by node and life.
+    removed: HashMap<(String, u64), u64>,
 }
 
 impl Survey {
@@ -160,6 +159,10 @@ impl Survey {
         for life in &mut lives {
             survey.read(life);
         }
+        for life in &mut lives {
+            let key = (life.begin.node.clone(), life.begin.life);
+            life.removed = survey.removed.get(&key).copied().unwrap_or(0);
+        }
         survey.lives = lives;
         Ok(survey)
     }
@@ -193,9 +196,12 @@ impl Survey {
             Record::Spend(_) => life.spends += 1,
             Record::State(state) => life.take_state(reading, state),
             Record::Gap(gap) => life.take_gap(*gap),
-            Record::Removed(removed) if removed.life == life.begin.life => life.removed += 1,
+            Record::Removed(Removed { life: of, file }) => {
+                let last = self.removed.entry((life.begin.node.clone(), *of)).or_default();
+                *last = (*last).max(*file);
+            }
             Record::End => life.has_end = true,
-            Record::Removed(_) | Record::Begin(_) => {}
+            Record::Begin(_) => {}
         }
     }
 
@@ -238,7 +244,6 @@ impl Life {
             members: 0,
             peers: HashSet::new(),
             measures: BTreeMap::new(),
-            acknowledged_ns: 0,
         }
     }
 
@@ -265,16 +270,15 @@ impl Life {
         });
         if !(is_quiet && is_whole(state)) {
             let start = self.covered.ends().map_or(state.at_ns, |(start, _)| start);
-            let from = last.map_or(start, |last| last.at_ns.saturating_sub(STATE_MARGIN_NS));
+            let from = match last {
+                Some(last) if is_whole(last) => state.since_ns.saturating_sub(STATE_MARGIN_NS),
+                Some(last) => last.at_ns,
+                None => start,
+            };
             self.unsettled.push(from, state.at_ns.saturating_add(STATE_MARGIN_NS));
         }
         for peer in &state.peers {
             self.peers.insert(peer.name.clone());
-            if peer.counted {
-                let rtt_ns = peer.rtt_us.unwrap_or(0).saturating_mul(1_000);
-                let lag_ns = peer.lag_ms.saturating_mul(1_000_000);
-                self.acknowledged_ns = self.acknowledged_ns.max(rtt_ns).max(lag_ns);
-            }
             let Some(skew_ms) = peer.skew_ms else { continue };
             let offset = reading.wall_offset_ns.unwrap_or(0);
             let at_ns = skew_ms.saturating_mul(1_000_000).saturating_add(offset);

@@ -149,7 +149,7 @@ mod tests {
         let spends: Vec<_> = (0..5).map(|_| (0, 1, true)).chain([(100_000_000, 1, true)]).collect();
         let window = worst(&by, &spends).unwrap();
         assert_eq!(by.excess(&window), 0);
-        assert_eq!((window.from_ns, window.until_ns, window.units), (0, 100_000_000, 6));
+        assert_eq!((window.from_ns, window.until_ns, window.units), (0, 0, 5));
         let more = [&spends[..], &[(100_000_000, 1, true)]].concat();
         assert_eq!(by.units(by.excess(&worst(&by, &more).unwrap()), false), 1);
     }
@@ -167,7 +167,7 @@ mod tests {
     fn what_was_given_back_may_be_spent_again() {
         let by = Measurer::new(&limit(1, 3_600_000_000_000, 5));
         let spends = [(0, 5, true), (1, -3, false), (2, 3, true)];
-        assert!(by.excess(&worst(&by, &spends).unwrap()) < 0);
+        assert_eq!(by.excess(&worst(&by, &spends).unwrap()), 0);
     }
 
     proptest! {

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::block::append_block;
 use super::files::{Files, Owner};
-use super::record::{Begin, Gap, LimitRecord, Record, Span, State};
+use super::record::{Begin, Gap, LimitRecord, Record, Removed, Span, State};
 use super::recorder::{Counts, Order, QUEUE_LEN, Tail};
 use super::AuditSettings;
 use crate::log::Throttle;
@@ -102,6 +102,10 @@ pub(super) struct Writer {
     gap: Option<Gap>,
     dropped_told: u64,
     state: Option<State>,
+    /// When a state was told last, whether it was written or not.
+    told_ns: u64,
+    /// Number of the last file of this life that was removed.
+    removed_to: u64,
     retry_at_ns: u64,
     looked_ns: u64,
     throttle: Throttle,
@@ -145,6 +149,8 @@ impl Writer {
             gap: None,
             dropped_told: 0,
             state: None,
+            told_ns: now_ns,
+            removed_to: 0,
             retry_at_ns: 0,
             looked_ns: now_ns,
             throttle: Throttle::default(),
@@ -198,7 +204,9 @@ impl Writer {
         }
     }
 
-    pub(super) fn take_state(&mut self, state: State) {
+    pub(super) fn take_state(&mut self, told: State) {
+        let since_ns = std::mem::replace(&mut self.told_ns, told.at_ns);
+        let state = State { since_ns, ..told };
         let is_news = self.state.as_ref().is_none_or(|last| {
             (last.members, last.reached) != (state.members, state.reached)
                 || (last.splits, last.joins) != (state.splits, state.joins)
@@ -244,8 +252,18 @@ impl Writer {
                     Counts::add(&self.tail.counts.removed, removed.len() as u64);
                     Record::Begin(Begin { file, ..self.begin.clone() })
                         .append(&mut self.block.records);
-                    let records = removed.into_iter().map(Record::Removed);
-                    records.for_each(|record| record.append(&mut self.block.records));
+                    for Removed { life, file } in removed {
+                        if life == self.begin.life {
+                            self.removed_to = file;
+                        } else {
+                            Record::Removed(Removed { life, file })
+                                .append(&mut self.block.records);
+                        }
+                    }
+                    if self.removed_to > 0 {
+                        let (life, file) = (self.begin.life, self.removed_to);
+                        Record::Removed(Removed { life, file }).append(&mut self.block.records);
+                    }
                     // Whoever has only this file must know what the cluster was.
                     if let Some(state) = self.state.clone() {
                         Record::State(state).append(&mut self.block.records);
