@@ -56,7 +56,8 @@ pub(crate) struct Seat {
 impl<'p> State<'p> {
     /// The bucket `hash`, not yet looked for.
     pub(crate) fn unseated(shared: &'p SharedBucket, hash: u64) -> Self {
-        let seat = Seat { place: Place::None, tick: 0, missing: 0, stand: None, moved: 0, weight: 1 };
+        let seat =
+            Seat { place: Place::None, tick: 0, missing: 0, stand: None, moved: 0, weight: 1 };
         Self::Bucket { shared, hash, seat }
     }
 }

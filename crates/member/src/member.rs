@@ -6,7 +6,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use cluster::{ForgetError, Readiness};
-use limiter::{Answer, Decision, Limiter, Plan, Request, RequestError, StoreConfig, Ticket, Witness};
+use limiter::{
+    Answer, Decision, Limiter, Plan, Request, RequestError, StoreConfig, Ticket, Witness,
+};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::settings::{Clock, Settings, StartError};

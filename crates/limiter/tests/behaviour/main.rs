@@ -13,3 +13,4 @@ mod plan;
 mod properties;
 mod share;
 mod support;
+mod witness;

@@ -106,7 +106,8 @@ pub fn align(lives: &[&Life]) -> Alignment {
         ahead_ns: wall_offset_ns.saturating_sub(life.wall_offset_ns),
         error_ns: None,
     };
-    let shifts = shifts.iter().zip(lives).map(|(shift, life)| shift.unwrap_or_else(|| by_wall(life)));
+    let shifts =
+        shifts.iter().zip(lives).map(|(shift, life)| shift.unwrap_or_else(|| by_wall(life)));
     Alignment { shifts: shifts.collect(), wall_offset_ns, disagreement_ns }
 }
 

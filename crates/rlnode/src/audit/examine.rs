@@ -134,7 +134,10 @@ pub(super) fn examine_within(
     if !lives.is_empty() && options.limit.is_some() && !limits.values().any(is_wanted) {
         let names: Vec<_> = limits.values().map(|limit| format!("`{}`", limit.name)).collect();
         let wanted = options.limit.as_deref().unwrap_or_default();
-        return Err(format!("no spend of `{wanted}` is recorded; those with any: {}", names.join(", ")));
+        return Err(format!(
+            "no spend of `{wanted}` is recorded; those with any: {}",
+            names.join(", ")
+        ));
     }
     let limits: BTreeMap<_, _> = limits.into_iter().filter(|(_, it)| is_wanted(it)).collect();
     let mut groups: BTreeMap<_, Vec<Life>> = BTreeMap::new();
@@ -167,9 +170,7 @@ impl ClusterFindings {
         let sample = lives.iter().map(|life| life.begin.sample).max().unwrap_or(1);
         let unsettled = unsettled(&lives, &alignment);
         let (late, limits) = (0, Vec::new());
-        Self {
-            lives, nodes, unrecorded, members, sample, alignment, unsettled, late, limits,
-        }
+        Self { lives, nodes, unrecorded, members, sample, alignment, unsettled, late, limits }
     }
 
     /// Finds the worst windows, part by part.
@@ -344,8 +345,7 @@ impl LimitFindings {
         self.keys += 1;
         let by = self.measurer();
         if let Some(window) = bucket.settled.worst() {
-            let is_worse =
-                |(_, known): &(u64, Window)| by.excess(window) > by.excess(known);
+            let is_worse = |(_, known): &(u64, Window)| by.excess(window) > by.excess(known);
             if self.worst_settled.as_ref().is_none_or(is_worse) {
                 self.worst_settled = Some((hash, *window));
             }

@@ -187,7 +187,9 @@ mod tests {
             let name = file_name(&owner(node, 9), 12);
             assert_eq!(parse_name(&name), Some((node, Removed { life: 16, file: 12 })), "{name}");
         }
-        for name in ["a.rlaudit", "a.1-2.rlaudit", "a.1-2-3.txt", "1-2-3.rlaudit", "a.1-x-3.rlaudit"] {
+        for name in
+            ["a.rlaudit", "a.1-2.rlaudit", "a.1-2-3.txt", "1-2-3.rlaudit", "a.1-x-3.rlaudit"]
+        {
             assert_eq!(parse_name(name), None, "{name}");
         }
     }

@@ -114,12 +114,8 @@ impl Audit {
         let (spends, spends_end) = sync_channel(QUEUE_LEN);
         let (orders, orders_end) = sync_channel(ORDERS_LEN);
         let counts = Arc::new(Counts::default());
-        let tail = Tail {
-            sample,
-            spends: spends_end,
-            orders: orders_end,
-            counts: Arc::clone(&counts),
-        };
+        let tail =
+            Tail { sample, spends: spends_end, orders: orders_end, counts: Arc::clone(&counts) };
         let recorder = Arc::new(Recorder { sample, spends, counts: Arc::clone(&counts) });
         (Self { recorder, orders, counts }, tail)
     }

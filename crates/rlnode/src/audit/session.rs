@@ -4,10 +4,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::recorder::Tail;
-use super::record::{Begin, PeerRecord, State};
-use super::writer::{self, AuditError, Clocks};
 use super::AuditSettings;
+use super::record::{Begin, PeerRecord, State};
+use super::recorder::Tail;
+use super::writer::{self, AuditError, Clocks};
 use crate::clock;
 use crate::engine::Engine;
 use crate::environment;

@@ -62,8 +62,7 @@ fn limiter(burst: u64, witness: Arc<dyn Witness>) -> Limiter {
 }
 
 fn writer(dir: &Path, node: &str, max_bytes: u64, tail: Tail) -> Writer {
-    let settings =
-        AuditSettings { dir: dir.to_owned(), sample: Sample::one_in(1), max_bytes };
+    let settings = AuditSettings { dir: dir.to_owned(), sample: Sample::one_in(1), max_bytes };
     let begin = Begin { life: 5, fingerprint: 9, node: node.to_owned(), ..Begin::default() };
     Writer::new(&settings, begin, &plan(10), tail, Clocks { now_ns, wall_ns }).unwrap()
 }
@@ -167,9 +166,8 @@ fn a_disk_that_fails_loses_what_was_due_and_the_record_says_so_when_it_is_back()
         writer.look();
         pass(S);
     }
-    let read = |counter: &std::sync::atomic::AtomicU64| {
-        counter.load(std::sync::atomic::Ordering::Relaxed)
-    };
+    let read =
+        |counter: &std::sync::atomic::AtomicU64| counter.load(std::sync::atomic::Ordering::Relaxed);
     assert_eq!(read(&audit.counts().unwritten), 5);
     assert!((4..=6).contains(&read(&audit.counts().failures)), "once a second");
     fs::create_dir(&dir).unwrap();
@@ -226,7 +224,12 @@ fn the_oldest_files_go_and_what_is_left_says_how_many() {
 }
 
 /// A file as another program might write it, of blocks of these records.
-fn file(dir: &Path, begin: &Begin, blocks: &[(u64, u64, Vec<Record>)], wall_ahead_ns: u64) -> PathBuf {
+fn file(
+    dir: &Path,
+    begin: &Begin,
+    blocks: &[(u64, u64, Vec<Record>)],
+    wall_ahead_ns: u64,
+) -> PathBuf {
     let mut bytes = super::block::MAGIC.to_vec();
     for (index, (from_ns, until_ns, records)) in blocks.iter().enumerate() {
         let mut body = Vec::new();
@@ -318,9 +321,8 @@ fn clocks_of_machines_are_put_into_one_by_what_they_measured() {
     let paths = two_machines(place.path(), true);
     let findings = examine(&paths, &Options::default()).unwrap();
     let cluster = only(&findings);
-    let by_name = |name: &str| {
-        cluster.lives.iter().position(|life| life.begin.node == name).expect("a life")
-    };
+    let by_name =
+        |name: &str| cluster.lives.iter().position(|life| life.begin.node == name).expect("a life");
     let (a, b) = (by_name("a"), by_name("b"));
     let apart = cluster.alignment.common(a, 110 * S) - cluster.alignment.common(b, 60 * S);
     let error_ns = cluster.alignment.between_ns().unwrap();
@@ -364,8 +366,12 @@ fn times_in_which_a_member_was_missing_are_not_judged() {
     assert_eq!(limit.worst[0].1.units, 9);
     let (_, window) = limit.judged(cluster.members).unwrap();
     assert_eq!(window.units, 7);
-    assert!(cluster.unsettled.iter().any(|(from, until)| *from < 0 + at(10).cast_signed()
-        && *until > at(20).cast_signed()));
+    assert!(
+        cluster
+            .unsettled
+            .iter()
+            .any(|(from, until)| *from < 0 + at(10).cast_signed() && *until > at(20).cast_signed())
+    );
 }
 
 #[test]
@@ -503,12 +509,24 @@ fn any_record() -> impl Strategy<Value = Record> {
     let spend = (time(), any::<u16>(), any::<u64>(), kind, any::<u64>()).prop_map(
         |(at_ns, slot, hash, kind, units)| Record::Spend(Spend { at_ns, slot, hash, kind, units }),
     );
-    let limit = (any::<(u16, u64, bool, bool)>(), 1..=u64::MAX, 1..=u64::MAX, any::<u64>(), "[a-zä/]{0,80}")
+    let limit = (
+        any::<(u16, u64, bool, bool)>(),
+        1..=u64::MAX,
+        1..=u64::MAX,
+        any::<u64>(),
+        "[a-zä/]{0,80}",
+    )
         .prop_map(|((slot, id, shadow, fast), count, period_ns, burst, name)| {
             Record::Limit(LimitRecord { slot, id, count, period_ns, burst, shadow, fast, name })
         });
     let peer = (any::<(u64, bool, Option<i64>, Option<u64>)>(), "[a-z]{0,9}").prop_map(
-        |((life, counted, skew_ms, rtt_us), name)| PeerRecord { life, counted, skew_ms, rtt_us, name },
+        |((life, counted, skew_ms, rtt_us), name)| PeerRecord {
+            life,
+            counted,
+            skew_ms,
+            rtt_us,
+            name,
+        },
     );
     let counts = any::<(u16, u16, u64, u64)>();
     let state = (time(), time(), counts, prop::collection::vec(peer, 0..5)).prop_map(

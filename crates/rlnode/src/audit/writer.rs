@@ -11,11 +11,11 @@ use std::time::Duration;
 use limiter::{Accuracy, Plan, Quota, Spend};
 use tokio::sync::oneshot;
 
+use super::AuditSettings;
 use super::block::append_block;
 use super::files::{Files, Owner};
 use super::record::{Begin, Gap, LimitRecord, Record, Removed, Span, State};
 use super::recorder::{Counts, Order, QUEUE_LEN, Tail};
-use super::AuditSettings;
 use crate::log::Throttle;
 
 /// How often the writer looks at the queue of spends.
@@ -256,8 +256,7 @@ impl Writer {
                         if life == self.begin.life {
                             self.removed_to = file;
                         } else {
-                            Record::Removed(Removed { life, file })
-                                .append(&mut self.block.records);
+                            Record::Removed(Removed { life, file }).append(&mut self.block.records);
                         }
                     }
                     if self.removed_to > 0 {

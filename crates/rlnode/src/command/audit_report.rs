@@ -176,9 +176,9 @@ impl Report {
 impl ClusterReport {
     fn new(found: &ClusterFindings) -> Self {
         let lives = found.lives.iter().enumerate();
-        let nodes: Vec<_> = lives.map(|(index, life)| LifeReport::new(found, index, life)).collect();
-        let split_ns: u64 =
-            found.unsettled.iter().map(|(from, until)| until.abs_diff(*from)).sum();
+        let nodes: Vec<_> =
+            lives.map(|(index, life)| LifeReport::new(found, index, life)).collect();
+        let split_ns: u64 = found.unsettled.iter().map(|(from, until)| until.abs_diff(*from)).sum();
         let cluster = found.lives.first().map(|life| life.begin.cluster.clone());
         Self {
             cluster: cluster.unwrap_or_default(),

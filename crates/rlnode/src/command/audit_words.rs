@@ -28,7 +28,11 @@ pub(super) fn in_words(report: &Report) -> String {
     let _ = writeln!(
         text,
         "{}",
-        if report.within { "no limit is above its ceiling" } else { "A LIMIT IS ABOVE ITS CEILING" }
+        if report.within {
+            "no limit is above its ceiling"
+        } else {
+            "A LIMIT IS ABOVE ITS CEILING"
+        }
     );
     text
 }
@@ -82,7 +86,8 @@ fn cluster_in_words(text: &mut String, cluster: &ClusterReport) {
         );
     }
     if cluster.late > 0 {
-        let _ = writeln!(text, "  {} spends came late and count later than they were", cluster.late);
+        let _ =
+            writeln!(text, "  {} spends came late and count later than they were", cluster.late);
     }
     cluster.nodes.iter().for_each(|node| life_in_words(text, node));
     cluster.limits.iter().for_each(|limit| limit_in_words(text, cluster, limit));
@@ -133,7 +138,8 @@ fn limit_in_words(text: &mut String, cluster: &ClusterReport, limit: &LimitRepor
         limit.totals.spends,
         limit.totals.admitted
     );
-    for (units, what) in [(limit.totals.debited, "debited"), (limit.totals.refunded, "given back")] {
+    for (units, what) in [(limit.totals.debited, "debited"), (limit.totals.refunded, "given back")]
+    {
         if units > 0 {
             let _ = write!(text, ", {units} {what}");
         }
@@ -208,7 +214,14 @@ fn window_in_words(window: &WindowReport) -> String {
 fn utc(unix_ns: i64) -> String {
     let at = OffsetDateTime::from_unix_timestamp_nanos(i128::from(unix_ns))
         .unwrap_or(OffsetDateTime::UNIX_EPOCH);
-    format!("{} {:02}:{:02}:{:02}.{:03}", at.date(), at.hour(), at.minute(), at.second(), at.millisecond())
+    format!(
+        "{} {:02}:{:02}:{:02}.{:03}",
+        at.date(),
+        at.hour(),
+        at.minute(),
+        at.second(),
+        at.millisecond()
+    )
 }
 
 fn duration(ms: u64) -> String {

@@ -14,7 +14,9 @@ use super::cluster::{Cluster, WrittenCluster, WrittenHost};
 use super::error::{ConfigErrors, Lines, Problems, Span, quoted};
 use super::limits::{LimitSettings, ReadLimit, read_limits, report_plan_error};
 use super::listen::{Listen, Node, WrittenListen};
-use super::settings::{AUDIT, CLUSTER, LIMIT, LISTEN, MEMORY, NODE, NODE_CLUSTER, NODE_LISTEN, TOP};
+use super::settings::{
+    AUDIT, CLUSTER, LIMIT, LISTEN, MEMORY, NODE, NODE_CLUSTER, NODE_LISTEN, TOP,
+};
 use super::value::{check_name, parse_size};
 use super::written::Section;
 use crate::audit::AuditSettings;
