@@ -128,7 +128,7 @@ fn edges(lives: &[&Life]) -> (Vec<Edge>, u64) {
     }
     let mut disagreement_ns = 0;
     for (from, life) in lives.iter().enumerate() {
-        for ((name, peer_life), _) in &life.measures {
+        for (name, peer_life) in life.measures.keys() {
             let Some(&to) = by_name.get(&(name.as_str(), *peer_life)) else { continue };
             let ours = interval(lives, from, to);
             let theirs = interval(lives, to, from).map(|(low, high)| (-high, -low));

@@ -284,7 +284,7 @@ impl PartReading<'_> {
         let sample = Sample::one_in(cluster.sample);
         let mut timeline = Timeline::new(&lives, &cluster.alignment);
         let mut over = 0;
-        while let Some(event) = timeline.next() {
+        for event in timeline.by_ref() {
             let Some(by) = measurers.get(&event.limit) else { continue };
             if !sample.takes(event.hash) || !self.part.holds(event.hash) {
                 continue;

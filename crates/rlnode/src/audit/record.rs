@@ -227,7 +227,8 @@ fn append_begin(begin: &Begin, out: &mut Vec<u8>) {
 fn append_limit(limit: &LimitRecord, out: &mut Vec<u8>) {
     out.extend_from_slice(&limit.slot.to_le_bytes());
     append_numbers(out, &[limit.id, limit.count, limit.period_ns, limit.burst]);
-    out.push(u8::from(limit.shadow) * IS_SHADOW | u8::from(limit.fast) * IS_FAST);
+    let (shadow, fast) = (u8::from(limit.shadow) * IS_SHADOW, u8::from(limit.fast) * IS_FAST);
+    out.push(shadow | fast);
     append_text(out, &limit.name);
 }
 
@@ -240,9 +241,10 @@ fn append_state(state: &State, out: &mut Vec<u8>) {
     out.push(u8::try_from(peers.len()).unwrap_or(u8::MAX));
     for peer in peers {
         append_numbers(out, &[peer.life]);
+        let counted = u8::from(peer.counted) * IS_COUNTED;
         let skew = u8::from(peer.skew_ms.is_some()) * HAS_SKEW;
         let rtt = u8::from(peer.rtt_us.is_some()) * HAS_RTT;
-        out.push(u8::from(peer.counted) * IS_COUNTED | skew | rtt);
+        out.push(counted | skew | rtt);
         out.extend_from_slice(&peer.skew_ms.unwrap_or(0).to_le_bytes());
         append_numbers(out, &[peer.rtt_us.unwrap_or(0)]);
         append_text(out, &peer.name);

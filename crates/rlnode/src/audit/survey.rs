@@ -138,7 +138,7 @@ impl Survey {
             let Begin { cluster, fingerprint, node, life, .. } = begin;
             (cluster.clone(), *fingerprint, node.clone(), *life)
         };
-        begins.sort_by(|(a, _), (b, _)| (key(a), a.file).cmp(&(key(b), b.file)));
+        begins.sort_by_key(|(begin, _)| (key(begin), begin.file));
         let mut at = HashMap::new();
         for (begin, path) in begins {
             let index = *at.entry(key(&begin)).or_insert_with(|| {

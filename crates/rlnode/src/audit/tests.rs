@@ -370,7 +370,7 @@ fn times_in_which_a_member_was_missing_are_not_judged() {
         cluster
             .unsettled
             .iter()
-            .any(|(from, until)| *from < 0 + at(10).cast_signed() && *until > at(20).cast_signed())
+            .any(|(from, until)| *from < at(10).cast_signed() && *until > at(20).cast_signed())
     );
 }
 
@@ -386,7 +386,7 @@ fn parts_of_the_buckets_give_what_all_together_give() {
     let path = file(place.path(), &begin("a", 1, 1), &blocks, WALL_AHEAD_NS);
     let options = Options { limit: None, keys: 5 };
     let of = |buckets_max| {
-        let findings = examine_within(&[path.clone()], &options, buckets_max).unwrap();
+        let findings = examine_within(std::slice::from_ref(&path), &options, buckets_max).unwrap();
         let limit = &findings.clusters[0].limits[0];
         (limit.keys, limit.totals(), limit.worst.clone())
     };
