@@ -53,6 +53,14 @@ pub(crate) struct Seat {
     pub(crate) weight: u64,
 }
 
+impl Seat {
+    /// Notes that what is missing becomes `after`.
+    pub(crate) fn moved_to(&mut self, after: u64, bucket: &TokenBucket) {
+        let units = self.missing.abs_diff(after).div_ceil(bucket.per_unit());
+        self.moved = units / self.weight;
+    }
+}
+
 impl<'p> State<'p> {
     /// The bucket `hash`, not yet looked for.
     pub(crate) fn unseated(shared: &'p SharedBucket, hash: u64) -> Self {

@@ -252,9 +252,7 @@ impl Limiter {
         }
         let (evicted, at_ns) = (locked.evicted(), locked.now_ns());
         drop(locked);
-        if !refused {
-            self.testify(question.op, at_ns, hits);
-        }
+        self.testify(question.op, refused, at_ns, hits);
         self.counters.event(now_ns, Event::Evicted, evicted);
         self.counters.event(now_ns, Event::Unmatched, u64::from(is_unmatched));
         self.decision(question, hits)
@@ -302,33 +300,33 @@ impl Limiter {
             Op::Debit => {
                 let (after, clipped) = bucket.debit(seat.missing, cost);
                 self.counters.event(*hash, Event::DebitClipped, u64::from(clipped));
+                seat.moved_to(after, bucket);
                 after
             }
-            Op::Refund => bucket.refund(seat.missing, cost),
+            Op::Refund => {
+                let after = bucket.refund(seat.missing, cost);
+                seat.moved_to(after, bucket);
+                after
+            }
             Op::Reset => {
                 locked.remove(seat.place, *hash, hit.slot);
-                seat.moved = seat.missing.div_ceil(bucket.per_unit()) / seat.weight;
+                seat.moved_to(0, bucket);
                 seat.missing = 0;
                 return;
             }
         };
         if after != seat.missing {
-            if op != Op::Check {
-                let units = seat.missing.abs_diff(after).div_ceil(bucket.per_unit());
-                seat.moved = units / seat.weight;
-            }
             locked.write(seat.place, *hash, hit.slot, seat.tick.wrapping_add(after));
             seat.missing = after;
         }
     }
 
-    /// Tells the witness, if there is one, what `op` did to the buckets of `hits`. No lock is held.
+    /// Tells the witness, if there is one, what `op` did to the buckets of `hits` unless it was
+    /// `refused`. No lock is held.
     #[inline]
-    pub(crate) fn testify(&self, op: Op, at_ns: u64, hits: &[Hit<'_>]) {
+    pub(crate) fn testify(&self, op: Op, refused: bool, at_ns: u64, hits: &[Hit<'_>]) {
         if let Some(witness) = &self.witness {
-            for spend in hits.iter().filter_map(|hit| hit.spend(op, at_ns)) {
-                witness.handle_spend(spend);
-            }
+            tell(&**witness, op, refused, at_ns, hits);
         }
     }
 
@@ -375,6 +373,14 @@ impl Limiter {
         let spends = matches!(outcome, Outcome::Allowed | Outcome::Debit) && hit.takes_units();
         let units = if spends { hit.cost } else { 0 };
         self.counters.add(hit.hash().unwrap_or(0), hit.slot, outcome, units);
+    }
+}
+
+/// Kept out of line: most nodes have no witness, and their checks should not pay for it.
+#[cold]
+fn tell(witness: &dyn Witness, op: Op, refused: bool, at_ns: u64, hits: &[Hit<'_>]) {
+    for spend in hits.iter().filter(|_| !refused).filter_map(|hit| hit.spend(op, at_ns)) {
+        witness.handle_spend(spend);
     }
 }
 

@@ -228,9 +228,7 @@ impl Limiter {
         }
         let at_ns = locked.now_ns();
         drop(locked);
-        if is_kept {
-            self.testify(Op::Check, at_ns, hits);
-        }
+        self.testify(Op::Check, !is_kept, at_ns, hits);
         if !is_gone {
             self.count_share_denied(hits);
             hits.iter().for_each(|hit| self.tally(question, hit, !is_kept));

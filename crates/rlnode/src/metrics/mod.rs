@@ -274,6 +274,7 @@ mod tests {
     use limiter::Request;
 
     use super::*;
+    use crate::audit::{Audit, Sample};
     use crate::scripted::{Scripted, sample};
 
     const MANUAL: &str = include_str!("../../../../docs/operating.md");
@@ -282,10 +283,12 @@ mod tests {
         encode(node, None, Format::Prometheus).lines().map(ToOwned::to_owned).collect()
     }
 
-    /// The same of a node in a cluster.
+    /// The same of a member that records what it lets through: it has every metric that there is.
     fn lines_of_member() -> Vec<String> {
         let (node, _) = Scripted::node(1);
-        let text = encode(&node, Some(sample()), Format::Prometheus);
+        let (audit, _) = Audit::new(Sample::one_in(1));
+        let node = Arc::into_inner(node).expect("nobody else has it").with_audit(Some(audit));
+        let text = encode(&Arc::new(node), Some(sample()), Format::Prometheus);
         text.lines().map(ToOwned::to_owned).collect()
     }
 
@@ -411,6 +414,7 @@ mod tests {
             lines.iter().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
         let names: BTreeSet<&str> = types.iter().map(|(name, _)| *name).collect();
         let mut all = documented("## Metrics");
+        all.extend(documented("### Of the audit"));
         all.extend(documented("### Of a cluster"));
         assert_eq!(all, names);
         for (name, kind) in &types {
