@@ -29,8 +29,9 @@ pub struct Circumstances {
 
 /// One, in the fixed point of this file.
 const ONE: u128 = 1_000_000_000;
-/// A twentieth: what rounding and the equal part of the shares take from what is left of demand.
-const ROUNDED: u128 = ONE / 20;
+/// The most that rounding takes from a demand that others reported: less than 1/256 in each of the
+/// steps of the fading, of which 64.5 weigh as one whole second; and for the step that clocks differ by.
+const ROUNDED: u128 = ONE * 26 / 100;
 /// Time over which demand fades to 1/e, in nanoseconds.
 const FADING_NS: u128 = 1_000_000_000;
 /// Beyond so many times the fading nothing is left that could bound a share.
@@ -57,7 +58,7 @@ const FADED: u128 = 20 * ONE;
 ///     held_ns: 5 * MS,
 /// };
 /// let ten = Circumstances { members: 10, ..three };
-/// assert_eq!((ceiling(&three), ceiling(&ten)), (168, 180));
+/// assert_eq!((ceiling(&three), ceiling(&ten)), (169, 181));
 /// assert_eq!(ceiling(&Circumstances { members: 1, ..three }), 0);
 /// ```
 pub fn ceiling(circumstances: &Circumstances) -> u64 {
@@ -72,16 +73,17 @@ pub fn ceiling(circumstances: &Circumstances) -> u64 {
     let by_each = peers * largest_share(members, burst).max(extra);
     // What a peer spent last and this node does not know is at most so old.
     let unknown_ns = interval + 2 * acknowledged;
+    // A reservation counts where it is made, and passes or is given back up to so much later.
+    let reserved_ns = match accuracy {
+        Accuracy::Balanced => u128::from(circumstances.held_ns) + unknown_ns,
+        Accuracy::Fast => 0,
+    };
     let by_shares = sum_of_shares(members, unknown_ns).map(|shares| {
-        let level = refill(rate, 2 * unknown_ns).saturating_add(burst.into());
+        let level = refill(rate, 2 * unknown_ns + reserved_ns).saturating_add(burst.into());
         (level.saturating_mul(shares)).div_ceil(ONE) + peers * extra
     });
     let unknown = by_shares.map_or(by_each, |by_shares| by_shares.min(by_each));
-    // A reservation counts where it is made, and passes or is given back up to so much later.
-    let reserved = match accuracy {
-        Accuracy::Balanced => refill(rate, u128::from(circumstances.held_ns) + unknown_ns),
-        Accuracy::Fast => 0,
-    };
+    let reserved = refill(rate, reserved_ns);
     u64::try_from(unknown.saturating_add(reserved)).unwrap_or(u64::MAX)
 }
 
@@ -95,11 +97,12 @@ fn largest_share(members: usize, burst: u64) -> u128 {
 /// where demand fades so much in `unknown_ns` that nothing can be said.
 fn sum_of_shares(members: usize, unknown_ns: u128) -> Option<u128> {
     // Each node counts the steps of the fading on its own clock: one step at either end.
-    let steps_ns = (2 * FADING_NS).div_ceil(u128::from(STEPS_PER_SECOND));
-    let left = fading(unknown_ns + steps_ns)?;
-    let left = left.checked_sub(ROUNDED).filter(|left| *left > 0)?;
-    let part = u128::from(CLAIMS_PART);
-    let by_demand = (ONE * ONE * part).div_ceil(left * (part - 1));
+    let steps = fading((2 * FADING_NS).div_ceil(u128::from(STEPS_PER_SECOND)))?;
+    // The equal parts of shares, a fifth of them, do not fade; rounding takes from the rest.
+    let left = fading(unknown_ns)?.checked_sub(ROUNDED / 5).filter(|left| *left > 0)?;
+    let demand = ((ONE + ROUNDED) * 4 / 5 + 1) * ONE / left + 1;
+    let claims = u128::from(CLAIMS_PART);
+    let by_demand = (demand * ONE * claims).div_ceil(steps * (claims - 1));
     let peers = members as u128 - 1;
     let equal = (ONE * peers).div_ceil(5 * members as u128);
     Some(by_demand + equal)
