@@ -20,6 +20,7 @@ mod store;
 mod template;
 mod ticket;
 mod why;
+mod witness;
 
 pub use counters::{Counts, RuleCounts};
 pub use decision::{Decision, Freshness, Reason, Verdict, Wait};
@@ -43,3 +44,4 @@ pub use share::{
 };
 pub use ticket::{Answer, Ticket};
 pub use why::{Applied, Counted, LimitWhy, Why};
+pub use witness::{Spend, SpendKind, Witness};

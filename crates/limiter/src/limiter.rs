@@ -1,5 +1,7 @@
 //! The limiter: resolves a request to its buckets, tests all of them, and spends in all or in none.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use crate::counters::{Counters, Counts, Event, Outcome};
@@ -14,6 +16,7 @@ use crate::template::MissingAttribute;
 use crate::ticket::{Answer, Ticket};
 use crate::{
     Decision, Freshness, Missing, Op, Reason, Request, RequestError, Unmatched, Verdict, WhenFull,
+    Witness,
 };
 
 /// Bounds and secret of the store.
@@ -61,6 +64,8 @@ pub struct Limiter {
     counters: Counters,
     /// None where there is no cluster.
     fleet: Option<Fleet>,
+    /// None where nobody keeps a record.
+    witness: Option<Arc<dyn Witness>>,
 }
 
 impl Limiter {
@@ -86,7 +91,21 @@ impl Limiter {
             counters: Counters::new(rules),
             plan,
             fleet,
+            witness: None,
         }
+    }
+
+    /// The same limiter, which tells `witness` of every spend.
+    #[must_use]
+    pub fn with_witness(mut self, witness: Arc<dyn Witness>) -> Self {
+        self.witness = Some(witness);
+        self
+    }
+
+    /// Names the secret: limiters that say the same give the same hash to the same bucket of the same
+    /// limit. It tells nothing else about the secret.
+    pub fn fingerprint(&self) -> u64 {
+        self.hasher.fingerprint()
     }
 
     pub(crate) fn fleet(&self) -> Option<&Fleet> {
@@ -246,8 +265,9 @@ impl Limiter {
             }
             self.tally(question, hit, refused);
         }
-        let evicted = locked.evicted();
+        let (evicted, at_ns) = (locked.evicted(), locked.now_ns());
         drop(locked);
+        self.testify(question.op, refused, at_ns, hits);
         self.counters.event(now_ns, Event::Evicted, evicted);
         self.counters.event(now_ns, Event::Unmatched, u64::from(is_unmatched));
         self.decision(question, hits)
@@ -295,11 +315,17 @@ impl Limiter {
             Op::Debit => {
                 let (after, clipped) = bucket.debit(seat.missing, cost);
                 self.counters.event(*hash, Event::DebitClipped, u64::from(clipped));
+                seat.moved_to(after, bucket);
                 after
             }
-            Op::Refund => bucket.refund(seat.missing, cost),
+            Op::Refund => {
+                let after = bucket.refund(seat.missing, cost);
+                seat.moved_to(after, bucket);
+                after
+            }
             Op::Reset => {
                 locked.remove(seat.place, *hash, hit.slot);
+                seat.moved_to(0, bucket);
                 seat.missing = 0;
                 return;
             }
@@ -307,6 +333,15 @@ impl Limiter {
         if after != seat.missing {
             locked.write(seat.place, *hash, hit.slot, seat.tick.wrapping_add(after));
             seat.missing = after;
+        }
+    }
+
+    /// Tells the witness, if there is one, what `op` did to the buckets of `hits` unless it was
+    /// `refused`. No lock is held.
+    #[inline]
+    pub(crate) fn testify(&self, op: Op, refused: bool, at_ns: u64, hits: &[Hit<'_>]) {
+        if let Some(witness) = &self.witness {
+            tell(&**witness, op, refused, at_ns, hits);
         }
     }
 
@@ -358,6 +393,14 @@ impl Limiter {
         let spends = matches!(outcome, Outcome::Allowed | Outcome::Debit) && hit.takes_units();
         let units = if spends { hit.cost } else { 0 };
         self.counters.add(hit.hash().unwrap_or(0), hit.slot, outcome, units);
+    }
+}
+
+/// Kept out of line: most nodes have no witness, and their checks should not pay for it.
+#[cold]
+fn tell(witness: &dyn Witness, op: Op, refused: bool, at_ns: u64, hits: &[Hit<'_>]) {
+    for spend in hits.iter().filter(|_| !refused).filter_map(|hit| hit.spend(op, at_ns)) {
+        witness.handle_spend(spend);
     }
 }
 

@@ -5,6 +5,7 @@ use std::io::{stderr, stdout};
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::command::Output;
+use crate::command::audit::Audit;
 use crate::command::cert::Cert;
 use crate::command::check::Check;
 use crate::command::completions::Completions;
@@ -42,6 +43,7 @@ enum Command {
     Validate(Validate),
     Explain(Explain),
     Why(Why),
+    Audit(Audit),
     Cert(Cert),
     Node(Node),
     Demo(Demo),
@@ -58,6 +60,7 @@ impl Cli {
             (Some(Command::Validate(validate)), _) => validate.run(output),
             (Some(Command::Explain(explain)), _) => explain.run(output),
             (Some(Command::Why(why)), _) => why.run(output),
+            (Some(Command::Audit(audit)), _) => audit.run(output),
             (Some(Command::Cert(cert)), _) => cert.run(output),
             (Some(Command::Node(node)), _) => node.run(output),
             (Some(Command::Demo(demo)), _) => demo.run(output),
@@ -108,6 +111,7 @@ mod tests {
             "rlnode validate cluster.toml",
             "rlnode explain per-key --config cluster.toml",
             "rlnode why /x alice --attribute plan=pro --addr ./n.sock --json",
+            "rlnode audit records/edge-1 a.rlaudit --limit per-key --keys 5 --json",
             "rlnode cert init --dir certs",
             "rlnode cert issue --node a --node b --days 30",
             "rlnode node forget edge-3 --addr ./n.sock",

@@ -161,6 +161,11 @@ impl Engine {
         self.member().map(|member| member.status().listen)
     }
 
+    /// What there was to know of its cluster a fifth of a second ago; none: it is alone.
+    pub fn cluster_status(&self) -> Option<cluster::Status> {
+        self.member().map(|member| member.status().cluster.clone())
+    }
+
     /// The member, unless the node is alone.
     fn member(&self) -> Option<&Member> {
         match self {

@@ -25,6 +25,13 @@ pub fn host_name() -> Option<String> {
     (!short.is_empty()).then(|| short.to_owned())
 }
 
+/// Names this start of the machine; none where the system does not say.
+pub fn boot_id() -> Option<[u8; 16]> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    u128::from_str_radix(&digits, 16).ok().map(u128::to_be_bytes)
+}
+
 /// What decides where a node's sockets are, for the node and for commands that ask one.
 pub fn of_process() -> client::Environment {
     client::Environment {

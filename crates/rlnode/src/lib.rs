@@ -3,6 +3,7 @@
 //! It is a library so that tests and fuzz targets can reach the parts; the binary is `main.rs`.
 //! Decisions are made by the crate `limiter`, bytes are read and written by the crate `wire`.
 
+pub mod audit;
 pub mod bind;
 pub mod certificate;
 pub mod cli;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use limiter::{Answer, Decision, Freshness, Limiter, Op, Request, RequestError, Wait};
 use wire::Status;
 
+use crate::audit::Audit;
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::door::{Door, DoorAddress, Fault, Outcome};
@@ -80,6 +81,8 @@ pub struct Node {
     started_ns: u64,
     readiness: AtomicU8,
     show_keys: bool,
+    /// None: nothing is recorded.
+    audit: Option<Audit>,
     /// Hashes the keys that logs mention. Its secret is made at the start and never leaves.
     key_hasher: RandomState,
 }
@@ -99,8 +102,16 @@ impl Node {
             waiting: Waiting::default(),
             readiness: AtomicU8::new(Readiness::Starting as u8),
             show_keys,
+            audit: None,
             key_hasher: RandomState::new(),
         }
+    }
+
+    /// The same node, what it lets through being recorded by `audit`.
+    #[must_use]
+    pub fn with_audit(mut self, audit: Option<Audit>) -> Self {
+        self.audit = audit;
+        self
     }
 
     /// The node's name.
@@ -111,6 +122,11 @@ impl Node {
     /// Where it listens.
     pub fn addresses(&self) -> &[DoorAddress] {
         &self.addresses
+    }
+
+    /// The record of what it lets through; none: there is none.
+    pub fn audit(&self) -> Option<&Audit> {
+        self.audit.as_ref()
     }
 
     /// What answers the checks.

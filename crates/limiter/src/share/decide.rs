@@ -226,7 +226,9 @@ impl Limiter {
                 self.apply(Op::Check, hit, &mut locked);
             }
         }
+        let at_ns = locked.now_ns();
         drop(locked);
+        self.testify(Op::Check, !is_kept, at_ns, hits);
         if !is_gone {
             self.count_share_denied(hits);
             hits.iter().for_each(|hit| self.tally(question, hit, !is_kept));
@@ -284,6 +286,9 @@ impl Limiter {
                 self.ask_early(&mut account);
             }
             hit.moved(ticks);
+            if let State::Bucket { seat, .. } = &mut hit.state {
+                seat.moved = units.unsigned_abs();
+            }
         }
         if is_clipped {
             self.note_clipped(hit);

@@ -14,3 +14,4 @@ mod properties;
 mod share;
 mod support;
 mod why;
+mod witness;

@@ -2,6 +2,9 @@
 //!
 //! They alone write to standard output.
 
+pub mod audit;
+mod audit_report;
+mod audit_words;
 pub mod cert;
 pub mod check;
 mod cluster_words;

@@ -87,6 +87,16 @@ fn in_words(status: &NodeStatus) -> String {
         "no limit matched {} checks; {} lacked an attribute",
         store.unmatched, store.missing_attribute
     );
+    if let Some(audit) = &status.audit {
+        let missing = audit.dropped.saturating_add(audit.unwritten);
+        let _ = writeln!(
+            text,
+            "audit of 1 key in {}: {} spends recorded, {missing} missing, {}",
+            audit.sample,
+            audit.recorded,
+            words::bytes(audit.bytes)
+        );
+    }
     for limit in &status.limits {
         let _ = writeln!(text, "limit {}", limit_in_words(limit));
     }

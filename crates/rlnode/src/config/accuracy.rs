@@ -159,6 +159,7 @@ mod tests {
             name: "edge".into(),
             region: String::new(),
             listen: "127.0.0.1:7401".parse().expect("an address"),
+            advertise: None,
             peers: vec!["edge:7401".into()],
             sync_interval_ns: 200_000_000,
             expect,

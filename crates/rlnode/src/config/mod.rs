@@ -6,6 +6,7 @@
 //! socket, reads a clock or reads the environment, and [`load`] alone touches the disk.
 
 mod accuracy;
+mod audit;
 mod checked;
 mod cluster;
 mod error;
@@ -37,7 +38,7 @@ pub use limits::LimitSettings;
 pub use listen::{
     ADDRESSES_MAX, DEFAULT_HTTP, DEFAULT_UDP, DEFAULT_UNIX_MODE, Listen, Node, UnixSocket,
 };
-pub use value::{NODE_NAME_BYTES_MAX, is_node_name};
+pub use value::{NODE_NAME_BYTES_MAX, is_node_name, show_rate};
 
 /// Largest configuration file, in bytes: tens of thousands of limits, and small enough that a log
 /// given by mistake is refused before it is read whole.

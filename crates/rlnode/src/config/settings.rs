@@ -25,6 +25,7 @@ pub(super) const TOP: Place = Place {
         ("show_keys", "show_keys = false"),
         ("listen", "[listen]"),
         ("memory", "[memory]"),
+        ("audit", "[audit]"),
         ("cluster", "[cluster]"),
         ("limit", "[[limit]]"),
         ("node", "[node.NAME.listen]"),
@@ -54,6 +55,16 @@ pub(super) const MEMORY: Place = Place {
         ("max", r#"max = "1GiB""#),
         ("max_entries", "max_entries = 1_000_000"),
         ("when_full", r#"when_full = "overflow""#),
+    ],
+    refused: &[],
+};
+
+pub(super) const AUDIT: Place = Place {
+    title: "in [audit]",
+    settings: &[
+        ("dir", r#"dir = "audit""#),
+        ("sample", r#"sample = "1/64""#),
+        ("max_bytes", r#"max_bytes = "64MiB""#),
     ],
     refused: &[],
 };
@@ -148,10 +159,11 @@ pub(super) const NODE_CLUSTER: Place = Place {
 };
 
 /// Every table of the file.
-pub(super) const PLACES: [&Place; 10] = [
+pub(super) const PLACES: [&Place; 11] = [
     &TOP,
     &LISTEN,
     &MEMORY,
+    &AUDIT,
     &LIMIT,
     &OVERRIDE,
     &CLUSTER,

@@ -142,6 +142,7 @@ mod tests {
             name: "edge".into(),
             region: String::new(),
             listen: "127.0.0.1:7401".parse().expect("an address"),
+            advertise: None,
             peers: Vec::new(),
             sync_interval_ns: 200_000_000,
             expect: Some(3),
