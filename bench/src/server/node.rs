@@ -18,7 +18,7 @@ use crate::pin::CpuList;
 use crate::process::{Folder, Process, free_tcp_port, free_udp_port};
 
 /// Name of the program, which is looked for beside this one.
-const PROGRAM: &str = "rlnode";
+pub(super) const PROGRAM: &str = "rlnode";
 /// How long a node may take to answer over HTTP.
 const HTTP_WITHIN: Duration = Duration::from_secs(2);
 /// Longest answer over HTTP that is read.
@@ -52,17 +52,39 @@ pub(crate) struct Status {
     pub(crate) full: u64,
     /// Entries at rest that made room for others.
     pub(crate) evicted: u64,
+    /// Its cluster; none where it is alone.
+    pub(crate) cluster: Option<ClusterStatus>,
+}
+
+/// What a node tells of its cluster, as far as it is read here.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(crate) struct ClusterStatus {
+    /// Members that are reached and counted, the node included.
+    pub(crate) reached: usize,
+    /// Steps in which members were lost.
+    pub(crate) splits: u64,
+    /// Checks that were held.
+    pub(crate) held_total: u64,
 }
 
 /// The doors of a node that was started here.
 #[derive(Debug)]
 pub(super) struct Doors {
-    udp: SocketAddr,
-    http: SocketAddr,
-    unix: PathBuf,
+    pub(super) udp: SocketAddr,
+    pub(super) http: SocketAddr,
+    pub(super) unix: PathBuf,
 }
 
 impl Doors {
+    /// Ports that nobody has now, and sockets named `name` in `folder`.
+    pub(super) fn free(folder: &Path, name: &str) -> Result<Self, Failure> {
+        Ok(Self {
+            udp: SocketAddr::from(([127, 0, 0, 1], free_udp_port()?)),
+            http: SocketAddr::from(([127, 0, 0, 1], free_tcp_port()?)),
+            unix: folder.join(format!("{name}.sock")),
+        })
+    }
+
     pub(super) fn endpoint(&self, door: Door) -> Endpoint {
         let (address, codec) = match door {
             Door::Udp => (Address::Udp(self.udp), Codec::Frame { is_padded: false }),
@@ -86,7 +108,7 @@ impl Doors {
         serde_json::from_str(&body).map_err(|error| fail(error.to_string()))
     }
 
-    fn is_ready(&self) -> bool {
+    pub(super) fn is_ready(&self) -> bool {
         http_get(self.http, "/readyz").is_ok_and(|(code, _)| code == 200)
     }
 }
@@ -98,11 +120,7 @@ impl Server {
     /// If it does not start.
     pub(crate) fn start_node(config: &NodeConfig<'_>) -> Result<Self, Failure> {
         let folder = Folder::new()?;
-        let doors = Doors {
-            udp: SocketAddr::from(([127, 0, 0, 1], free_udp_port()?)),
-            http: SocketAddr::from(([127, 0, 0, 1], free_tcp_port()?)),
-            unix: folder.path().join("rlnode.sock"),
-        };
+        let doors = Doors::free(folder.path(), PROGRAM)?;
         let file = folder.write("bench.toml", &file_text(config, &doors))?;
         let mut command = Command::new(program(config.program)?);
         command.arg("--config").arg(file);
@@ -144,7 +162,7 @@ fn file_text(config: &NodeConfig<'_>, doors: &Doors) -> String {
 }
 
 /// The program to start: the one named, or the one beside this.
-fn program(named: Option<&Path>) -> Result<PathBuf, Failure> {
+pub(crate) fn program(named: Option<&Path>) -> Result<PathBuf, Failure> {
     let fail = |cause: String| {
         Failure::because("cannot find rlnode; build it, or name it with --rlnode", cause)
     };
@@ -258,7 +276,7 @@ mod tests {
     fn requests_are_padded_only_beyond_loopback() {
         let padded = |text: &str| match text.parse::<GivenNode>().unwrap().own_endpoint().codec {
             Codec::Frame { is_padded } => is_padded,
-            Codec::Http | Codec::Redis(_) => panic!("not a frame"),
+            Codec::Http | Codec::Get(_) | Codec::Redis(_) => panic!("not a frame"),
         };
         assert!(!padded("udp://127.0.0.1:7400"));
         assert!(padded("udp://192.0.2.1:7400"));
