@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::added::Rate;
+use crate::added::{Rate, Stage};
 use crate::keys::KEYS_MAX;
 use crate::pin::{CpuList, Pins};
 use crate::server::{Door, GivenNode};
@@ -278,7 +278,10 @@ pub(crate) struct AddedOptions {
     /// downwards that leaves 30 % of the machine idle
     #[arg(long, default_value = "auto", value_name = "REQUESTS/S")]
     pub(crate) rate: Rate,
-    /// Pairs of phases, one without and one with the check, in each of five stages: 1 to 1000
+    /// Stages, in their order: under which circumstances it is measured [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "STAGE,...")]
+    pub(crate) stage: Vec<Stage>,
+    /// Pairs of phases in each stage, one without and one with the check: 1 to 1000
     #[arg(long, default_value_t = 20, value_name = "N",
           value_parser = clap::value_parser!(u64).range(1..=PAIRS_MAX))]
     pub(crate) pairs: u64,
@@ -305,6 +308,13 @@ pub(crate) struct AddedOptions {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl AddedOptions {
+    /// The stages to measure.
+    pub(crate) fn stages(&self) -> &[Stage] {
+        if self.stage.is_empty() { &Stage::ALL } else { &self.stage }
+    }
 }
 
 /// Options of `rlbench sync-peers`.
@@ -466,6 +476,9 @@ mod tests {
         let options = added("").unwrap();
         assert_eq!((options.rate, options.door), (Rate::Auto, Door::Http));
         assert_eq!((options.pairs, options.phase), (20, Duration::from_secs(1)));
+        assert_eq!(options.stages(), Stage::ALL);
+        let options = added("--stage denied,bursts-one-paused").unwrap();
+        assert_eq!(options.stages(), [Stage::Denied, Stage::BurstsOnePaused]);
         let options = added("--rate 500 --pairs 1000 --connections 256 --door http-unix").unwrap();
         assert_eq!((options.rate, options.pairs), (Rate::Given(500), PAIRS_MAX));
         for arguments in [

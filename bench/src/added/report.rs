@@ -259,6 +259,7 @@ mod tests {
     fn added(stages: Vec<StageFigures>) -> Added {
         let options = AddedOptions {
             rate: Rate::Auto,
+            stage: Vec::new(),
             pairs: 2,
             phase: Duration::from_secs(1),
             connections: 32,

@@ -5,6 +5,7 @@ use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use super::bursts;
@@ -65,9 +66,9 @@ pub(super) fn limits() -> String {
 }
 
 /// Under which circumstance is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Stage {
+pub(crate) enum Stage {
     /// All nodes run.
     Whole,
     /// One that nginx does not ask is halted for the whole of the stage.
@@ -81,7 +82,8 @@ pub(super) enum Stage {
 }
 
 impl Stage {
-    pub(super) const ALL: [Self; 5] =
+    /// All of them.
+    pub(crate) const ALL: [Self; 5] =
         [Self::Whole, Self::OnePaused, Self::Bursts, Self::BurstsOnePaused, Self::Denied];
 
     /// The words for it.
