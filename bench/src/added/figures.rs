@@ -9,6 +9,7 @@ use crate::driver::{Tally, Times};
 use crate::failure::Failure;
 use crate::procfs::MachineTime;
 use crate::report::median;
+use crate::server::{ClusterStatus, FleetNode};
 
 const NS_PER_US: f64 = 1e3;
 /// Of the bursts' answers that were held: the part that took no longer.
@@ -94,12 +95,10 @@ pub(super) struct StageFigures {
     pub(super) with: Side,
     /// What the check adds.
     pub(super) added: AddedTime,
-    /// Checks that the node held for its peers, those of bursts among them.
-    pub(super) held: u64,
-    /// Nodes that the asked one reached at the end, itself included.
-    pub(super) reached: usize,
-    /// Times that it lost nodes.
-    pub(super) splits: u64,
+    /// What the node counted.
+    #[serde(flatten)]
+    pub(super) counts: Counts,
+    /// What came of bursts, if there were any.
     pub(super) bursts: Option<Bursts>,
 }
 
@@ -122,21 +121,45 @@ impl StageFigures {
             added: AddedTime { p50: added(0.5), p99: added(0.99), p999: added(0.999) },
             without: Side::new(&without),
             with: Side::new(&with),
-            held: 0,
-            reached: 0,
-            splits: 0,
+            counts: Counts::default(),
             bursts: None,
         }
     }
+}
 
-    /// With what the node tells of its cluster.
-    pub(super) fn with_cluster(self, held: u64, reached: usize, splits: u64) -> Self {
-        Self { held, reached, splits, ..self }
+/// What the node that nginx asks counted up to a moment, or between two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Counts {
+    /// Times that it held a check for its peers, those of bursts among them.
+    pub(super) held: u64,
+    /// Nodes that it reached at that moment, or at the later, itself included.
+    pub(super) reached: usize,
+    /// Times that it lost nodes.
+    pub(super) splits: u64,
+    /// Connections that it accepted over HTTP; a few are of this program.
+    pub(super) accepted: u64,
+}
+
+impl Counts {
+    /// Up to now.
+    ///
+    /// # Errors
+    /// If `node` does not answer.
+    pub(super) fn of(node: &FleetNode) -> Result<Self, Failure> {
+        let cluster = node.cluster()?;
+        let accepted = node.http_accepted()?;
+        let ClusterStatus { held_total: held, reached, splits } = cluster;
+        Ok(Self { held, reached, splits, accepted })
     }
 
-    /// With what came of bursts, if there were any.
-    pub(super) fn with_bursts(self, bursts: Option<Bursts>) -> Self {
-        Self { bursts, ..self }
+    /// What was counted since `before`.
+    pub(super) fn since(self, before: Self) -> Self {
+        Self {
+            held: self.held.saturating_sub(before.held),
+            reached: self.reached,
+            splits: self.splits.saturating_sub(before.splits),
+            accepted: self.accepted.saturating_sub(before.accepted),
+        }
     }
 }
 
@@ -334,13 +357,19 @@ mod tests {
     #[test]
     fn a_side_is_the_sum_of_its_phases() {
         let pairs = [pair((1, 2), (3, 4)), pair((1, 2), (3, 4))];
-        let figures = StageFigures::new(Stage::Denied, &pairs).with_cluster(7, 3, 1);
+        let figures = StageFigures::new(Stage::Denied, &pairs);
         assert_eq!((figures.with.passed, figures.without.passed), (200, 200));
-        assert_eq!((figures.held, figures.reached, figures.splits), (7, 3, 1));
         let side = figures.with;
         assert!(close(side.idle_percent, 40.0));
         assert!(close(side.node_cpu_percent, 10.0) && close(side.nginx_cpu_percent, 30.0));
         assert!(close(side.p50_us, 3.0) && close(side.p99_us, 4.0));
+    }
+
+    #[test]
+    fn counts_are_taken_from_where_they_stood() {
+        let before = Counts { held: 5, reached: 3, splits: 1, accepted: 40 };
+        let after = Counts { held: 7, reached: 2, splits: 2, accepted: 44 };
+        assert_eq!(after.since(before), Counts { held: 2, reached: 2, splits: 1, accepted: 4 });
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::bursts::{AT_ONCE, EVERY_NS};
-use super::figures::{Bursts, Side, Spread, StageFigures};
+use super::figures::{Bursts, Counts, Side, Spread, StageFigures};
 use super::rate::{IDLE_PERMILLE_MIN, Look, RATE_DEMANDED};
 use crate::cli::AddedOptions;
 use crate::clock::NS_PER_MS;
@@ -180,12 +180,12 @@ impl Added {
         table
     }
 
-    fn cluster(&self) -> Table {
-        let headings = ["cluster", "nodes reached", "splits", "checks held"];
+    fn counts(&self) -> Table {
+        let headings = ["the node", "reaches", "splits", "holds", "connections accepted"];
         let mut table = Table::new(1, &headings);
         for stage in &self.stages {
-            let counts =
-                [stage.reached.to_string(), stage.splits.to_string(), stage.held.to_string()];
+            let Counts { held, reached, splits, accepted } = stage.counts;
+            let counts = [reached as u64, splits, held, accepted].map(|count| count.to_string());
             let name = stage.stage.as_str().to_owned();
             table.row(std::iter::once(name).chain(counts).collect());
         }
@@ -212,15 +212,19 @@ impl Added {
 impl fmt::Display for Added {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.method(f)?;
-        for table in [self.added(), self.sides(), self.cpu(), self.bursts(), self.cluster()] {
+        let mut tables = vec![self.added(), self.sides(), self.cpu(), self.counts()];
+        if self.stages.iter().any(|stage| stage.bursts.is_some()) {
+            tables.push(self.bursts());
+        }
+        for table in tables {
             writeln!(f, "\n{}", table.to_string().trim_end())?;
         }
         writeln!(
             f,
             "\nmedian, least, most: of the differences pair by pair; in all: of all phases together.\n\
              errors: answered otherwise, or passed because rlnode did not answer in the recipe's time.\n\
-             bursts: {AT_ONCE} at once of a key never asked about, every {} ms; held: by as many of the\n\
-             slowest answers as checks were held.",
+             bursts: {AT_ONCE} at once of a key never asked about, every {} ms; held: times that checks were\n\
+             held for peers; held p50, p99: of as many of the slowest answers.",
             EVERY_NS / NS_PER_MS
         )?;
         if self.rate < RATE_DEMANDED {
@@ -309,12 +313,18 @@ mod tests {
     #[test]
     fn bursts_have_a_line_where_there_were_any() {
         let tally = Tally { answered: 80, allowed: 78, denied: 2, ..Tally::new() };
-        let figures = stage(Stage::Bursts, 300.0).with_bursts(Some(Bursts::new(&tally, 30)));
+        let bursts = Some(Bursts::new(&tally, 30));
+        let counts = Counts { held: 30, reached: 3, splits: 0, accepted: 41 };
+        let figures = StageFigures { bursts, counts, ..stage(Stage::Bursts, 300.0) };
         let text = added(vec![stage(Stage::Whole, 1.0), figures]).to_string();
         let rows: Vec<Vec<_>> =
             text.lines().map(|line| line.split_whitespace().collect()).collect();
         let expected = ["three", "nodes,", "bursts", "80", "78", "2", "0", "30"];
         assert!(rows.iter().any(|row| row.starts_with(&expected)), "{text}");
+        let expected = ["three", "nodes,", "bursts", "3", "0", "30", "41"];
+        assert!(rows.iter().any(|row| *row == expected), "{text}");
+        let quiet = added(vec![stage(Stage::Whole, 1.0)]).to_string();
+        assert!(!quiet.contains("held p99"), "{quiet}");
     }
 
     #[test]

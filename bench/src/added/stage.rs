@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::bursts;
-use super::figures::{Bursts, Pair, Phase, StageFigures, Usage};
+use super::figures::{Bursts, Counts, Pair, Phase, StageFigures, Usage};
 use super::{PAUSED, Site, WARM_UP, run_for};
 use crate::driver::{Driver, Tally};
 use crate::failure::Failure;
@@ -125,21 +125,19 @@ impl Site<'_> {
         let mut checked = self.open(Some(stage.page()), rate, number)?;
         run_for(&mut plain, WARM_UP)?;
         run_for(&mut checked, WARM_UP)?;
-        let before = self.asked().cluster()?;
+        let before = Counts::of(self.asked())?;
         let paused = stage.is_paused().then(|| &self.fleet.nodes()[PAUSED]);
         if let Some(node) = paused {
             node.pause()?;
         }
         let (pairs, burst) = self.pairs_beside_bursts(stage, number, &mut plain, &mut checked)?;
-        let after = self.asked().cluster()?;
+        let counts = Counts::of(self.asked())?.since(before);
         if let Some(node) = paused {
             node.resume()?;
             self.fleet.wait_until_whole()?;
         }
-        let held = after.held_total.saturating_sub(before.held_total);
-        Ok(StageFigures::new(stage, &pairs)
-            .with_cluster(held, after.reached, after.splits.saturating_sub(before.splits))
-            .with_bursts(burst.map(|tally| Bursts::new(&tally, held))))
+        let bursts = burst.map(|tally| Bursts::new(&tally, counts.held));
+        Ok(StageFigures { counts, bursts, ..StageFigures::new(stage, &pairs) })
     }
 
     /// The pairs, and what came of the bursts beside them, if the stage has any.

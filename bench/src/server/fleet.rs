@@ -147,6 +147,14 @@ impl FleetNode {
         cluster.ok_or_else(|| Failure::new("a node of the fleet says that it is alone"))
     }
 
+    /// Connections that it accepted over HTTP since it started, that of this question among them.
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub(crate) fn http_accepted(&self) -> Result<u64, Failure> {
+        self.doors.http_accepted()
+    }
+
     /// CPU time used so far, in nanoseconds.
     ///
     /// # Errors

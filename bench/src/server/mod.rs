@@ -13,7 +13,7 @@ use rustix::process::Pid;
 use serde::Serialize;
 
 pub(crate) use fleet::{Fleet, FleetConfig, FleetNode};
-pub(crate) use node::{GivenNode, NodeConfig, Status};
+pub(crate) use node::{ClusterStatus, GivenNode, NodeConfig, Status};
 
 use crate::driver::Endpoint;
 use crate::failure::Failure;

@@ -19,6 +19,8 @@ use crate::process::{Folder, Process, free_tcp_port, free_udp_port};
 
 /// Name of the program, which is looked for beside this one.
 pub(super) const PROGRAM: &str = "rlnode";
+/// The series of connections accepted over HTTP, as `/metrics` writes it.
+const HTTP_ACCEPTED: &str = "rlnode_connections_accepted_total{door=\"http\"}";
 /// How long a node may take to answer over HTTP.
 const HTTP_WITHIN: Duration = Duration::from_secs(2);
 /// Longest answer over HTTP that is read.
@@ -108,6 +110,13 @@ impl Doors {
         serde_json::from_str(&body).map_err(|error| fail(error.to_string()))
     }
 
+    /// Connections that the node accepted over HTTP since it started.
+    pub(super) fn http_accepted(&self) -> Result<u64, Failure> {
+        let fail = |cause: String| Failure::because("cannot read the node's metrics", cause);
+        let (_, text) = http_get(self.http, "/metrics").map_err(|e| fail(e.to_string()))?;
+        sample(&text, HTTP_ACCEPTED).ok_or_else(|| fail(format!("there is no `{HTTP_ACCEPTED}`")))
+    }
+
     pub(super) fn is_ready(&self) -> bool {
         http_get(self.http, "/readyz").is_ok_and(|(code, _)| code == 200)
     }
@@ -191,6 +200,12 @@ fn split_response(response: &str) -> Option<(u16, String)> {
     let (head, body) = response.split_once("\r\n\r\n")?;
     let code = head.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
     Some((code, body.to_owned()))
+}
+
+/// The value of `series` in the text of metrics.
+fn sample(text: &str, series: &str) -> Option<u64> {
+    let value = text.lines().find_map(|line| line.strip_prefix(series))?;
+    value.trim_start().parse().ok()
 }
 
 /// The address of a node that runs already: one door of it.
@@ -303,6 +318,14 @@ mod tests {
              [memory]\nmax = '256MiB'\n\n\
              [[limit]]\nname = 'per-key'\nrate = '1/10000ms'\nburst = 5\n"
         );
+    }
+
+    #[test]
+    fn a_series_has_its_value_behind_it() {
+        let text = format!("# TYPE x counter\n{HTTP_ACCEPTED} 12\nother 3\n");
+        assert_eq!(sample(&text, HTTP_ACCEPTED), Some(12));
+        assert_eq!(sample(&text, "missing"), None);
+        assert_eq!(sample("other x\n", "other"), None);
     }
 
     #[test]
