@@ -89,6 +89,8 @@ pub(super) struct Pair {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct StageFigures {
     pub(super) stage: Stage,
+    /// Each pair, in the order in which they were measured.
+    pub(super) pairs: Vec<[Quantiles; 2]>,
     /// All phases without the check.
     pub(super) without: Side,
     /// All phases with it.
@@ -118,6 +120,10 @@ impl StageFigures {
         let added = |quantile| Spread::new(pairs, &without.tally, &with.tally, quantile);
         Self {
             stage,
+            pairs: pairs
+                .iter()
+                .map(|pair| [&pair.without, &pair.with].map(|phase| Quantiles::of(&phase.tally)))
+                .collect(),
             added: AddedTime { p50: added(0.5), p99: added(0.99), p999: added(0.999) },
             without: Side::new(&without),
             with: Side::new(&with),
@@ -175,14 +181,9 @@ pub(super) struct Side {
     pub(super) errors: u64,
     /// Requests that were due and not sent by the end of a phase.
     pub(super) unsent: u64,
-    /// From when a request was due to its answer, in microseconds: half took no longer.
-    pub(super) p50_us: f64,
-    /// 99 in 100 took no longer.
-    pub(super) p99_us: f64,
-    /// 999 in 1,000.
-    pub(super) p999_us: f64,
-    /// The longest.
-    pub(super) max_us: f64,
+    /// From when a request was due to its answer.
+    #[serde(flatten)]
+    pub(super) times: Quantiles,
     /// How late 99 in 100 requests were sent; it is part of their time.
     pub(super) late_p99_us: f64,
     /// Part of the machine that was idle.
@@ -200,17 +201,13 @@ pub(super) struct Side {
 impl Side {
     fn new(all: &Phase) -> Self {
         let Phase { tally, used } = all;
-        let us = |times: &Times, quantile| times.at(quantile) as f64 / NS_PER_US;
         let percent = |ns: u64| ns as f64 * 100.0 / used.at_ns.max(1) as f64;
         Self {
             passed: tally.allowed,
             denied: tally.denied,
             errors: tally.failed + tally.lost,
             unsent: tally.unsent,
-            p50_us: us(&tally.latency, 0.5),
-            p99_us: us(&tally.latency, 0.99),
-            p999_us: us(&tally.latency, 0.999),
-            max_us: us(&tally.latency, 1.0),
+            times: Quantiles::of(tally),
             late_p99_us: us(&tally.lateness, 0.99),
             idle_percent: used.machine.idle_permille() as f64 / 10.0,
             node_cpu_percent: percent(used.node_ns),
@@ -219,6 +216,31 @@ impl Side {
             bench_cpu_percent: percent(used.bench_ns),
         }
     }
+}
+
+/// Times from when requests were due to their answers, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Quantiles {
+    /// Half took no longer.
+    pub(super) p50_us: f64,
+    /// 99 in 100 took no longer.
+    pub(super) p99_us: f64,
+    /// 999 in 1,000.
+    pub(super) p999_us: f64,
+    /// The longest.
+    pub(super) max_us: f64,
+}
+
+impl Quantiles {
+    fn of(tally: &Tally) -> Self {
+        let at = |quantile| us(&tally.latency, quantile);
+        Self { p50_us: at(0.5), p99_us: at(0.99), p999_us: at(0.999), max_us: at(1.0) }
+    }
+}
+
+/// The time that `quantile` of all do not exceed, in microseconds.
+fn us(times: &Times, quantile: f64) -> f64 {
+    times.at(quantile) as f64 / NS_PER_US
 }
 
 /// What the check adds: a quantile with it less the same quantile without.
@@ -245,9 +267,7 @@ pub(super) struct Spread {
 impl Spread {
     fn new(pairs: &[Pair], without: &Tally, with: &Tally, quantile: f64) -> Self {
         let difference = |with: &Tally, without: &Tally| {
-            let [with, without] =
-                [with, without].map(|tally| tally.latency.at(quantile) as f64 / NS_PER_US);
-            with - without
+            us(&with.latency, quantile) - us(&without.latency, quantile)
         };
         let of_pairs =
             || pairs.iter().map(|pair| difference(&pair.with.tally, &pair.without.tally));
@@ -286,16 +306,16 @@ pub(super) struct Bursts {
 impl Bursts {
     /// The figures of `tally`, of which so many were `held`.
     pub(super) fn new(tally: &Tally, held: u64) -> Self {
-        let us = |quantile| tally.latency.at(quantile) as f64 / NS_PER_US;
-        let of_held = |part| slowest(part, held, tally.answered).map(|quantile: f64| us(quantile));
+        let at = |quantile| us(&tally.latency, quantile);
+        let of_held = |part| slowest(part, held, tally.answered).map(at);
         Self {
             asked: tally.answered,
             passed: tally.allowed,
             denied: tally.denied,
             errors: tally.failed + tally.lost,
             held,
-            p50_us: us(HALF),
-            p99_us: us(NINETY_NINE),
+            p50_us: at(HALF),
+            p99_us: at(NINETY_NINE),
             held_p50_us: of_held(HALF),
             held_p99_us: of_held(NINETY_NINE),
         }
@@ -362,7 +382,9 @@ mod tests {
         let side = figures.with;
         assert!(close(side.idle_percent, 40.0));
         assert!(close(side.node_cpu_percent, 10.0) && close(side.nginx_cpu_percent, 30.0));
-        assert!(close(side.p50_us, 3.0) && close(side.p99_us, 4.0));
+        assert!(close(side.times.p50_us, 3.0) && close(side.times.p99_us, 4.0));
+        assert_eq!(figures.pairs.len(), 2);
+        assert!(close(figures.pairs[1][0].p50_us, 1.0) && close(figures.pairs[1][1].max_us, 4.0));
     }
 
     #[test]

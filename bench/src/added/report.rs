@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::bursts::{AT_ONCE, EVERY_NS};
-use super::figures::{Bursts, Counts, Side, Spread, StageFigures};
+use super::figures::{Bursts, Counts, Quantiles, Side, Spread, StageFigures};
 use super::rate::{IDLE_PERMILLE_MIN, Look, RATE_DEMANDED};
 use crate::cli::AddedOptions;
 use crate::clock::NS_PER_MS;
@@ -99,7 +99,8 @@ impl Added {
         ];
         let mut table = Table::new(2, &headings);
         self.each_side(|stage, check, side| {
-            let times = [side.p50_us, side.p99_us, side.p999_us, side.max_us].map(decimals);
+            let Quantiles { p50_us, p99_us, p999_us, max_us } = side.times;
+            let times = [p50_us, p99_us, p999_us, max_us].map(decimals);
             let counts = [side.passed, side.denied, side.errors, side.unsent];
             let counts = counts.map(|count| count.to_string());
             let names = [stage, check].map(str::to_owned);
