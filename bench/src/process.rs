@@ -30,7 +30,7 @@ const LOG_LINES_SHOWN: usize = 12;
 /// A running server. Dropping it kills it.
 #[derive(Debug)]
 pub(crate) struct Process {
-    name: &'static str,
+    name: String,
     child: Child,
     pid: Pid,
     pidfd: OwnedFd,
@@ -44,7 +44,7 @@ impl Process {
     /// # Errors
     /// If it cannot be started.
     pub(crate) fn start(
-        name: &'static str,
+        name: &str,
         command: &mut Command,
         folder: &Folder,
         cpus: Option<&CpuList>,
@@ -61,7 +61,7 @@ impl Process {
         let child = spawn_on(command, cpus)?.map_err(fail)?;
         let pid = Pid::from_child(&child);
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| fail(error.into()))?;
-        Ok(Self { name, child, pid, pidfd, log })
+        Ok(Self { name: name.to_owned(), child, pid, pidfd, log })
     }
 
     /// Its process id.
@@ -128,7 +128,7 @@ impl Process {
             let seconds = STOP_WITHIN.as_secs();
             return Err(self.failed(&format!("did not stop within {seconds} s")));
         }
-        let status = self.child.wait().map_err(|error| Failure::because(self.name, error))?;
+        let status = self.child.wait().map_err(|error| Failure::because(&self.name, error))?;
         if status.success() { Ok(()) } else { Err(self.failed(&format!("stopped with {status}"))) }
     }
 
