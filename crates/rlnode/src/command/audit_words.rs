@@ -128,13 +128,14 @@ fn limit_in_words(text: &mut String, cluster: &ClusterReport, limit: &LimitRepor
     let rate = Rate { count: limit.rate_count, period_ns: limit.rate_period_ns };
     let _ = write!(
         text,
-        "limit {}{}: {}, burst {}, {}; {} keys, {} spends, {} units admitted",
+        "limit {}{}: {}, burst {}, {}; {} {}, {} spends, {} units admitted",
         limit.limit,
         if limit.shadow { " (shadow)" } else { "" },
         config::show_rate(rate),
         limit.burst,
         limit.accuracy,
         limit.keys,
+        if limit.keys == 1 { "key" } else { "keys" },
         limit.totals.spends,
         limit.totals.admitted
     );
