@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::added::{Rate, Stage};
 use crate::keys::KEYS_MAX;
 use crate::overshoot::OvershootOptions;
 use crate::pin::{CpuList, Pins};
@@ -41,6 +42,10 @@ const HELD_BURST_MAX: u64 = 1_000_000;
 const PEERS_MAX: u64 = 63;
 /// Most keys in motion: what the memory of a member of the bench has room for.
 const KEYS_IN_MOTION_MAX: u64 = 1_000_000;
+/// Most pairs of phases.
+const PAIRS_MAX: u64 = 1_000;
+/// Most connections to nginx: with as many to the node they fit into what a process may open.
+const FRONT_CONNECTIONS_MAX: u64 = 256;
 /// Times that a node takes for `sync_interval`.
 const SYNC_INTERVAL: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(10);
 
@@ -69,6 +74,8 @@ pub(crate) enum Command {
     Overshoot(Box<OvershootOptions>),
     /// The exchange between nodes: its bytes and CPU, and how long until peers know of a spend
     Sync(SyncOptions),
+    /// The time that asking a node adds to a request through a real nginx
+    Added(AddedOptions),
     /// The peers of `sync`, in a process of their own, which starts it
     #[command(hide = true)]
     SyncPeers(SyncPeersOptions),
@@ -268,6 +275,52 @@ pub(crate) struct SyncOptions {
     pub(crate) json: bool,
 }
 
+/// Options of `rlbench added`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AddedOptions {
+    /// Requests in a second, open loop: 200 to 1000000, or `auto`: the highest rate from 10000
+    /// downwards that leaves 30 % of the machine idle
+    #[arg(long, default_value = "auto", value_name = "REQUESTS/S")]
+    pub(crate) rate: Rate,
+    /// Stages, in their order: under which circumstances it is measured [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "STAGE,...")]
+    pub(crate) stage: Vec<Stage>,
+    /// Pairs of phases in each stage, one without and one with the check: 1 to 1000
+    #[arg(long, default_value_t = 20, value_name = "N",
+          value_parser = clap::value_parser!(u64).range(1..=PAIRS_MAX))]
+    pub(crate) pairs: u64,
+    /// How long each phase lasts: up to 3600s
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = parse_some_duration)]
+    pub(crate) phase: Duration,
+    /// Connections to nginx, for each of the two pages: 1 to 256
+    #[arg(long, default_value_t = 32, value_name = "N",
+          value_parser = clap::value_parser!(u64).range(1..=FRONT_CONNECTIONS_MAX))]
+    pub(crate) connections: u64,
+    /// Distinct keys: 1 to 10000000
+    #[arg(long, default_value_t = 10_000, value_name = "N",
+          value_parser = clap::value_parser!(u64).range(1..=KEYS_MAX))]
+    pub(crate) keys: u64,
+    /// Door of the node that nginx asks at: http or http-unix
+    #[arg(long, default_value = "http", value_name = "DOOR", value_parser = parse_http_door)]
+    pub(crate) door: Door,
+    /// The program of nginx [default: `nginx` in PATH, or where packages put it]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) nginx: Option<PathBuf>,
+    /// The node's program [default: `rlnode` beside this program]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) rlnode: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl AddedOptions {
+    /// The stages to measure.
+    pub(crate) fn stages(&self) -> &[Stage] {
+        if self.stage.is_empty() { &Stage::ALL } else { &self.stage }
+    }
+}
+
 /// Options of `rlbench sync-peers`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SyncPeersOptions {
@@ -312,6 +365,15 @@ pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
     } else {
         Err(format!("`{text}` is no time between exchanges; write 10ms to 10s"))
     }
+}
+
+/// Reads a door that speaks HTTP.
+fn parse_http_door(text: &str) -> Result<Door, String> {
+    let doors = [Door::Http, Door::HttpUnix];
+    let door = doors.into_iter().find(|door| door.as_str() == text);
+    door.ok_or_else(|| {
+        format!("`{text}` is no door that nginx asks at; write `http` or `http-unix`")
+    })
 }
 
 fn parse_zipf(text: &str) -> Result<f64, String> {
@@ -394,6 +456,44 @@ mod tests {
         assert_eq!(parse_interval("10s"), Ok(Duration::from_secs(10)));
         for text in ["9ms", "11s", "0s", "x"] {
             assert!(parse_interval(text).unwrap_err().contains(&format!("`{text}`")), "{text}");
+        }
+    }
+
+    #[test]
+    fn nginx_asks_at_a_door_that_speaks_http() {
+        assert_eq!(parse_http_door("http"), Ok(Door::Http));
+        assert_eq!(parse_http_door("http-unix"), Ok(Door::HttpUnix));
+        for text in ["udp", "unix", "", "HTTP"] {
+            assert!(parse_http_door(text).unwrap_err().contains(&format!("`{text}`")), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_added_time_is_measured_as_demanded_unless_it_says_otherwise() {
+        let added = |arguments: &str| {
+            let words = ["rlbench", "added"].into_iter().chain(arguments.split_whitespace());
+            match Cli::try_parse_from(words).map_err(|error| error.to_string())?.command {
+                Command::Added(options) => Ok(options),
+                other => Err(format!("{other:?}")),
+            }
+        };
+        let options = added("").unwrap();
+        assert_eq!((options.rate, options.door), (Rate::Auto, Door::Http));
+        assert_eq!((options.pairs, options.phase), (20, Duration::from_secs(1)));
+        assert_eq!(options.stages(), Stage::ALL);
+        let options = added("--stage denied,bursts-one-paused").unwrap();
+        assert_eq!(options.stages(), [Stage::Denied, Stage::BurstsOnePaused]);
+        let options = added("--rate 500 --pairs 1000 --connections 256 --door http-unix").unwrap();
+        assert_eq!((options.rate, options.pairs), (Rate::Given(500), PAIRS_MAX));
+        for arguments in [
+            "--rate 199",
+            "--pairs 0",
+            "--pairs 1001",
+            "--connections 257",
+            "--door udp",
+            "--phase 0s",
+        ] {
+            assert!(added(arguments).is_err(), "{arguments}");
         }
     }
 

@@ -40,3 +40,9 @@ fn read_ns(id: ClockId) -> u64 {
     let ns = u64::try_from(time.tv_nsec).unwrap_or(0);
     seconds.saturating_mul(NS_PER_S).saturating_add(ns)
 }
+
+/// Waits until the clock shows `due_ns`.
+#[expect(clippy::disallowed_methods, reason = "what is due at a time waits for nothing else")]
+pub(crate) fn wait_until(due_ns: u64) {
+    std::thread::sleep(std::time::Duration::from_nanos(due_ns.saturating_sub(now_ns())));
+}

@@ -34,6 +34,7 @@ enum Order {
     Uniform,
     Zipf(Zipf),
     Sequence { first: u64, next: u64 },
+    Runs { each: u64, asked: u64 },
 }
 
 impl Keys {
@@ -54,6 +55,13 @@ impl Keys {
         Self { count: count.max(1), order, random: Random(0) }
     }
 
+    /// The key `first` `each` times, at least once, then the next as often, and so on.
+    pub(crate) fn runs(first: u64, each: u64) -> Self {
+        let each = each.max(1);
+        let order = Order::Runs { each, asked: first.saturating_mul(each) };
+        Self { count: u64::MAX, order, random: Random(0) }
+    }
+
     /// The number of the next key.
     pub(crate) fn next_number(&mut self) -> u64 {
         match &mut self.order {
@@ -62,6 +70,11 @@ impl Keys {
             Order::Sequence { first, next } => {
                 let number = *next;
                 *next = if number - *first + 1 == self.count { *first } else { number + 1 };
+                number
+            }
+            Order::Runs { each, asked } => {
+                let number = *asked / *each;
+                *asked = asked.wrapping_add(1);
                 number
             }
         }
@@ -223,6 +236,13 @@ mod tests {
         let mut keys = Keys::sequence(5, 3);
         let numbers: Vec<u64> = (0..7).map(|_| keys.next_number()).collect();
         assert_eq!(numbers, [5, 6, 7, 5, 6, 7, 5]);
+    }
+
+    #[test]
+    fn runs_give_each_key_several_times() {
+        let mut keys = Keys::runs(7, 3);
+        let numbers: Vec<u64> = (0..7).map(|_| keys.next_number()).collect();
+        assert_eq!(numbers, [7, 7, 7, 8, 8, 8, 9]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! nothing; what it finds is printed with the way it was found.
 #![expect(clippy::float_arithmetic, reason = "figures for people; none decides a request")]
 
+mod added;
 mod certificates;
 mod cli;
 mod clock;
@@ -88,6 +89,11 @@ fn run(command: Command) -> Result<Outcome, Failure> {
             let sync = sync::run(&options)?;
             let text = if options.json { sync.to_json()? } else { sync.to_string() };
             Ok(Outcome { text, holds: sync.holds() })
+        }
+        Command::Added(options) => {
+            let added = added::run(&options)?;
+            let text = if options.json { added.to_json()? } else { added.to_string() };
+            Ok(Outcome { text, holds: added.holds() })
         }
         Command::SyncPeers(options) => {
             sync::run_peers(&options.folder)?;

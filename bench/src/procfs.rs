@@ -60,6 +60,48 @@ pub(crate) fn rss_bytes(pid: Pid) -> Result<u64, Failure> {
     parse_rss(&text).ok_or_else(|| Failure::new(format!("`{path}` has no VmRSS: it has ended")))
 }
 
+/// How the CPUs of the machine spent their time since it started, in the kernel's ticks over all CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MachineTime {
+    /// With nothing to do.
+    pub(crate) idle: u64,
+    /// In all: also what a hypervisor gave to other machines.
+    pub(crate) total: u64,
+}
+
+impl MachineTime {
+    /// Up to now.
+    ///
+    /// # Errors
+    /// If the kernel does not tell.
+    pub(crate) fn now() -> Result<Self, Failure> {
+        let path = "/proc/stat";
+        let text = fs::read_to_string(path).map_err(|error| Failure::because(path, error))?;
+        parse_stat(&text).ok_or_else(|| Failure::new(format!("`{path}` is not as expected")))
+    }
+
+    /// What passed since `before`.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            idle: self.idle.saturating_sub(before.idle),
+            total: self.total.saturating_sub(before.total),
+        }
+    }
+
+    /// Both times together.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            idle: self.idle.saturating_add(other.idle),
+            total: self.total.saturating_add(other.total),
+        }
+    }
+
+    /// Time with nothing to do, in thousandths of all; 0 where no time passed.
+    pub(crate) fn idle_permille(self) -> u64 {
+        self.idle.saturating_mul(1000) / self.total.max(1)
+    }
+}
+
 /// The machine that figures were taken on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Machine {
@@ -109,6 +151,18 @@ fn parse_schedstat(text: &str) -> Option<u64> {
     text.split_ascii_whitespace().next()?.parse().ok()
 }
 
+/// The first line of `/proc/stat`. The times are those of user, nice, system, idle, iowait, irq,
+/// softirq, steal; those of guests, which follow, are in user and nice already.
+fn parse_stat(text: &str) -> Option<MachineTime> {
+    const COLUMNS: usize = 8;
+    let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let columns = line.split_ascii_whitespace().take(COLUMNS).map(str::parse);
+    let times: Vec<u64> = columns.collect::<Result<_, _>>().ok()?;
+    let [_, _, _, idle, iowait, ..] = *times.as_slice() else { return None };
+    let total = times.iter().fold(0, |sum: u64, time| sum.saturating_add(*time));
+    Some(MachineTime { idle: idle.saturating_add(iowait), total })
+}
+
 /// `VmRSS` of a `status`, in bytes.
 fn parse_rss(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -133,6 +187,21 @@ mod tests {
         assert_eq!(parse_rss(status), Some(12345 * 1024));
         assert_eq!(parse_rss("Name:\tzombie\nThreads:\t1\n"), None);
         assert_eq!(parse_rss("VmRSS:\t 12 pages\n"), None);
+    }
+
+    #[test]
+    fn a_machine_is_idle_where_nothing_runs_or_only_a_disk_is_waited_for() {
+        let stat = "cpu  10 5 20 100 7 1 2 55 10 0\ncpu0 1 1 1 1 1 1 1 1 1 1\nintr 5\n";
+        let time = parse_stat(stat).unwrap();
+        assert_eq!(time, MachineTime { idle: 107, total: 200 });
+        let later = MachineTime { idle: 137, total: 300 }.since(time);
+        assert_eq!(later.idle_permille(), 300);
+        assert_eq!(later.plus(time).total, 300);
+        assert_eq!(MachineTime::default().idle_permille(), 0);
+        assert_eq!(parse_stat("cpu  1 2\n"), None);
+        assert_eq!(parse_stat("cpu  1 2 3 x 5\n"), None);
+        assert_eq!(parse_stat(""), None);
+        assert!(MachineTime::now().unwrap().total > 0);
     }
 
     #[test]

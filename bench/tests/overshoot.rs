@@ -1,5 +1,7 @@
 //! `rlbench overshoot` as it is run: real nodes in a cluster, a moment of load, a little trouble.
 
+#![expect(clippy::unwrap_used, reason = "a test that fails to run the bench has failed")]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

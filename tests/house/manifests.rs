@@ -6,7 +6,7 @@ use crate::tree::Tree;
 use crate::{Findings, assert_finds, assert_holds};
 
 /// Every package of ours, and the packages of ours that it may import.
-const MAY_IMPORT: [(&str, &[&str]); 10] = [
+const MAY_IMPORT: [(&str, &[&str]); 11] = [
     ("rlnode-limiter", &[]),
     ("rlnode-wire", &["rlnode-limiter"]),
     ("rlnode-client", &["rlnode-limiter", "rlnode-wire"]),
@@ -36,20 +36,23 @@ const MAY_IMPORT: [(&str, &[&str]); 10] = [
             "rlnode-relay",
         ],
     ),
+    // Another limiter behind our frame, and nothing of ours that decides.
+    ("rlbench-rateguard", &["rlnode-limiter", "rlnode-wire"]),
     // Like the other tests, the fuzz targets reach into the daemon.
     ("rlnode-fuzz", &["rlnode-limiter", "rlnode-wire", "rlnode-client", "rlnode"]),
 ];
 
 /// Packages of others that only some of ours may import. A name stands for its family too:
 /// `tokio` is also `tokio-util`.
-const CONFINED: [(&str, &[&str]); 9] = [
+const CONFINED: [(&str, &[&str]); 10] = [
     // Codecs of wire formats stay where bytes become types.
     ("bincode", &["rlnode-wire"]),
     ("wincode", &["rlnode-wire"]),
-    ("tokio", &["rlnode-client", "rlnode-member", "rlnode", "rlbench"]),
+    ("tokio", &["rlnode-client", "rlnode-member", "rlnode", "rlbench", "rlbench-rateguard"]),
     ("axum", &["rlnode", "rlbench", "rlnode-fuzz"]),
     ("tonic", &["rlnode", "rlbench"]),
-    ("clap", &["rlnode", "rlbench"]),
+    ("clap", &["rlnode", "rlbench", "rlbench-rateguard"]),
+    ("ratatui", &["rlnode"]),
     ("foca", &["rlnode-member"]),
     ("quinn", &["rlnode-member"]),
     ("rustls", &["rlnode-member"]),
@@ -57,6 +60,9 @@ const CONFINED: [(&str, &[&str]); 9] = [
 
 /// The fuzz targets are a workspace of their own: the macro that makes a target needs `unsafe`.
 const FUZZ_MANIFEST: &str = "tests/fuzz/Cargo.toml";
+
+/// Workspaces of their own, which the table of versions does not reach.
+const APART: [&str; 2] = [FUZZ_MANIFEST, "bench/rateguard/Cargo.toml"];
 
 /// The one place that crates come from.
 const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
@@ -196,7 +202,7 @@ fn versions_are_bounded_and_stand_in_one_place(tree: &Tree) -> Findings {
                 continue;
             }
             findings.extend(open_version(path, package, written));
-            if path != FUZZ_MANIFEST {
+            if !APART.contains(&path) {
                 findings.push(format!("{path}: say `{package}.workspace = true`"));
             }
         }
@@ -213,17 +219,23 @@ fn open_version(path: &str, name: &str, written: &Value) -> Option<String> {
     is_open.then(|| format!("{path}: give `{name}` a version with an upper end"))
 }
 
-/// Members take their lints from the workspace, which forbids `unsafe`.
+/// Members take their lints from the workspace, which forbids `unsafe`; a workspace of its own has the
+/// same.
 fn lints_are_the_workspaces(tree: &Tree) -> Findings {
     let manifests = manifests(tree);
+    let root = manifests.first().map(|manifest| &manifest.table);
+    let lints_of = |table: &Table| table.get("workspace")?.get("lints").cloned();
     let mut findings = Findings::new();
     for manifest in manifests.iter().filter(|manifest| manifest.path != FUZZ_MANIFEST) {
         let inherits = manifest.table.get("lints").is_some_and(is_inherited);
         if !inherits {
             findings.push(format!("{}: say `lints.workspace = true`", manifest.path));
         }
+        let is_apart = manifest.table.contains_key("workspace");
+        if is_apart && lints_of(&manifest.table) != root.and_then(lints_of) {
+            findings.push(format!("{}: has lints that are not the root's", manifest.path));
+        }
     }
-    let root = manifests.first().map(|manifest| &manifest.table);
     let unsafe_code = ["workspace", "lints", "rust", "unsafe_code"];
     if root.and_then(|table| text_at(table, &unsafe_code)) != Some("forbid") {
         findings.push("Cargo.toml: say `unsafe_code = \"forbid\"` for the workspace".into());
@@ -314,9 +326,10 @@ fn finds_an_open_version_and_one_outside_the_workspace() {
         &[
             ("Cargo.toml", root),
             ("crates/x/Cargo.toml", "[dependencies]\nd = '4'"),
+            ("crates/y/Cargo.toml", "[workspace]\n[dependencies]\ng = '7'"),
             (FUZZ_MANIFEST, "[dependencies]\ne = '>=5'\nf = '6'"),
         ],
-        &["give `a`", "give `b`", "`d.workspace = true`", "give `e`"],
+        &["give `a`", "give `b`", "`d.workspace = true`", "`g.workspace = true`", "give `e`"],
     );
 }
 
@@ -332,10 +345,11 @@ fn finds_a_crate_with_lints_of_its_own() {
         lints_are_the_workspaces,
         &[
             ("Cargo.toml", root),
+            ("bench/x/Cargo.toml", "[workspace.lints.rust]\n[lints]\nworkspace = true"),
             ("crates/x/Cargo.toml", "[lints.rust]\nunsafe_code = 'forbid'"),
-            (FUZZ_MANIFEST, ""),
+            (FUZZ_MANIFEST, "[workspace]"),
         ],
-        &["crates/x/Cargo.toml", "unsafe_code"],
+        &["bench/x/Cargo.toml", "crates/x/Cargo.toml", "unsafe_code"],
     );
 }
 

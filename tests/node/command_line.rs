@@ -127,6 +127,8 @@ fn a_question_without_an_answer_exits_2() {
         vec!["check", "GET /", "alice", "--cost", "18446744073709551616"],
         vec!["chekc", "GET /", "alice"],
         vec!["status", "--addr", &absent],
+        vec!["why", "GET /", "alice", "--addr", &absent],
+        vec!["why", "GET /"],
         vec!["--no-such-option"],
         vec![],
     ];
@@ -193,8 +195,18 @@ fn validate_and_explain_read_the_shipped_file() {
 /// Every command has help; completions and the manual know every command.
 #[test]
 fn help_completions_and_manual_come_from_one_definition() {
-    const COMMANDS: [&str; 8] =
-        ["check", "status", "validate", "explain", "cert", "node", "completions", "man"];
+    const COMMANDS: [&str; 10] = [
+        "check",
+        "status",
+        "validate",
+        "explain",
+        "why",
+        "cert",
+        "node",
+        "demo",
+        "completions",
+        "man",
+    ];
     let help = run(&["--help"]);
     assert_eq!(help.code, Some(0));
     let manual = run(&["man"]);

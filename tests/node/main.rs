@@ -3,6 +3,7 @@
 //! Each module is a promise to a kind of user. A test starts its own node in its own folder at ports
 //! that the system chooses, so that all of them can run at once.
 
+mod audit;
 mod certificates;
 mod cluster;
 mod cluster_faults;
@@ -12,8 +13,10 @@ mod configuration;
 mod costs;
 mod counting;
 mod datagrams;
+mod demo;
 mod descriptors;
 mod doors;
+mod explaining;
 mod headers;
 mod keys;
 mod memory;
@@ -25,3 +28,6 @@ mod stop;
 mod streams;
 mod support;
 mod suspension;
+mod trouble;
+mod trouble_counted;
+mod trouble_network;

@@ -2,13 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
-use std::time::Duration;
 
 use super::fleet::{Exchange, Fleet, Orders, Snapshot, loopback, ports};
 use super::options::{Comparator, OvershootOptions};
 use super::schedule::Brief;
 use super::trouble::Step;
+use crate::clock::{self, NS_PER_S};
 use crate::driver::codec::{Bucket as Script, Codec};
 use crate::driver::{Address, Endpoint};
 use crate::failure::Failure;
@@ -22,7 +21,7 @@ const RATEGUARD_VERSION: &str = "0.7";
 /// What it says when it answers.
 const READY: &str = "ready";
 /// How long its nodes get to find each other, which they do not tell.
-const ACQUAINT: Duration = Duration::from_secs(2);
+const ACQUAINT_NS: u64 = 2 * NS_PER_S;
 
 /// A limiter of several nodes.
 #[derive(Debug)]
@@ -211,7 +210,7 @@ impl Guards {
         for process in &processes {
             process.wait_until(|| process.has_said(READY))?;
         }
-        thread::sleep(ACQUAINT);
+        clock::wait_until(clock::now_ns() + ACQUAINT_NS);
         let endpoint = |door: &std::net::SocketAddr| Endpoint {
             address: Address::Udp(*door),
             codec: Codec::Frame { is_padded: false },

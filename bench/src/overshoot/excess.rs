@@ -125,9 +125,9 @@ fn most_within(units: &[Passed], length_ns: u64) -> u64 {
     let (mut inside, mut most) = (0_u64, 0);
     for (_, edge) in edges {
         if edge == 0 {
-            inside += 1
+            inside += 1;
         } else {
-            inside -= 1
+            inside -= 1;
         }
         most = most.max(inside);
     }

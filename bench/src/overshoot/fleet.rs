@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
 use std::time::Duration;
 
 use relay::Relay;
@@ -27,7 +26,7 @@ const MEMORY_MIB: u64 = 64;
 /// How long all nodes may take until each reaches all others.
 const WHOLE_WITHIN_NS: u64 = 20 * NS_PER_S;
 /// Pause between two looks whether they do.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const LOOK_EVERY_NS: u64 = NS_PER_S / 50;
 /// Name of the cluster's file.
 const FILE: &str = "cluster.toml";
 
@@ -193,7 +192,7 @@ impl Fleet {
                 let seconds = WHOLE_WITHIN_NS / NS_PER_S;
                 return Err(Failure::new(format!("the nodes do not link within {seconds} s")));
             }
-            thread::sleep(LOOK_EVERY);
+            clock::wait_until(clock::now_ns() + LOOK_EVERY_NS);
         }
         Ok(())
     }
@@ -222,8 +221,7 @@ impl Fleet {
     /// If one cannot be done.
     pub(super) fn perform(&mut self, steps: &[Step], started_ns: u64) -> Result<(), Failure> {
         for step in steps {
-            let due_ns = started_ns + step.at_ns;
-            thread::sleep(Duration::from_nanos(due_ns.saturating_sub(clock::now_ns())));
+            clock::wait_until(started_ns + step.at_ns);
             self.perform_one(step)?;
         }
         Ok(())

@@ -10,8 +10,8 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use wire::{RequestWriter, ServerFrame, decode_reply};
 
 use crate::clock;
+use crate::driver::codec::Codec;
 use crate::driver::codec::resp::{Reply, read_reply};
-use crate::driver::codec::{Bucket, Codec};
 use crate::driver::{ANSWER_WITHIN, Address, Endpoint};
 use crate::failure::Failure;
 
@@ -116,7 +116,7 @@ impl Line {
                 frame.finish();
                 self.send_datagram()
             }
-            Codec::Http => Err(self.failed("cannot ask", "it speaks HTTP")),
+            Codec::Http | Codec::Get(_) => Err(self.failed("cannot ask", "it speaks HTTP")),
         }
     }
 
@@ -255,6 +255,7 @@ mod tests {
     use std::net::{TcpListener, UdpSocket};
 
     use super::*;
+    use crate::driver::codec::Bucket;
 
     fn naming() -> Naming {
         Naming { endpoint: "GET /".into(), prefix: "run-1-".into() }

@@ -43,7 +43,7 @@ type Bar = Vec<u64>;
 
 impl Picture<'_> {
     /// The picture.
-    pub(super) fn to_svg(&self) -> String {
+    pub(super) fn to_svg(self) -> String {
         let rows: Vec<_> =
             self.sides.iter().filter_map(|side| Some((side, side.runs.first()?))).collect();
         let height = HEAD + ROW * u32::try_from(rows.len()).unwrap_or(1) + FOOT;

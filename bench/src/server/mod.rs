@@ -1,6 +1,7 @@
 //! What is put under load: a node of ours, or redis doing the same. Both are started, asked, watched
 //! and stopped alike.
 
+mod fleet;
 mod node;
 mod redis;
 
@@ -11,7 +12,8 @@ use clap::ValueEnum;
 use rustix::process::Pid;
 use serde::Serialize;
 
-pub(crate) use node::{GivenNode, NodeConfig, Status, program};
+pub(crate) use fleet::{Fleet, FleetConfig, FleetNode};
+pub(crate) use node::{ClusterStatus, GivenNode, NodeConfig, Status, program};
 
 use crate::driver::Endpoint;
 use crate::failure::Failure;

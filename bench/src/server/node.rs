@@ -17,7 +17,9 @@ use crate::pin::CpuList;
 use crate::process::{Folder, Process, free_tcp_port, free_udp_port};
 
 /// Name of the program, which is looked for beside this one.
-const PROGRAM: &str = "rlnode";
+pub(super) const PROGRAM: &str = "rlnode";
+/// The series of connections accepted over HTTP, as `/metrics` writes it.
+const HTTP_ACCEPTED: &str = "rlnode_connections_accepted_total{door=\"http\"}";
 
 /// What a node is started with.
 #[derive(Clone, Debug)]
@@ -47,17 +49,39 @@ pub(crate) struct Status {
     pub(crate) full: u64,
     /// Entries at rest that made room for others.
     pub(crate) evicted: u64,
+    /// Its cluster; none where it is alone.
+    pub(crate) cluster: Option<ClusterStatus>,
+}
+
+/// What a node tells of its cluster, as far as it is read here.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(crate) struct ClusterStatus {
+    /// Members that are reached and counted, the node included.
+    pub(crate) reached: usize,
+    /// Steps in which members were lost.
+    pub(crate) splits: u64,
+    /// Checks that were held.
+    pub(crate) held_total: u64,
 }
 
 /// The doors of a node that was started here.
 #[derive(Debug)]
 pub(super) struct Doors {
-    udp: SocketAddr,
-    http: SocketAddr,
-    unix: PathBuf,
+    pub(super) udp: SocketAddr,
+    pub(super) http: SocketAddr,
+    pub(super) unix: PathBuf,
 }
 
 impl Doors {
+    /// Ports that nobody has now, and sockets named `name` in `folder`.
+    pub(super) fn free(folder: &Path, name: &str) -> Result<Self, Failure> {
+        Ok(Self {
+            udp: SocketAddr::from(([127, 0, 0, 1], free_udp_port()?)),
+            http: SocketAddr::from(([127, 0, 0, 1], free_tcp_port()?)),
+            unix: folder.join(format!("{name}.sock")),
+        })
+    }
+
     pub(super) fn endpoint(&self, door: Door) -> Endpoint {
         let (address, codec) = match door {
             Door::Udp => (Address::Udp(self.udp), Codec::Frame { is_padded: false }),
@@ -81,7 +105,14 @@ impl Doors {
         serde_json::from_str(&body).map_err(|error| fail(error.to_string()))
     }
 
-    fn is_ready(&self) -> bool {
+    /// Connections that the node accepted over HTTP since it started.
+    pub(super) fn http_accepted(&self) -> Result<u64, Failure> {
+        let fail = |cause: String| Failure::because("cannot read the node's metrics", cause);
+        let (_, text) = http_get(self.http, "/metrics").map_err(|e| fail(e.to_string()))?;
+        sample(&text, HTTP_ACCEPTED).ok_or_else(|| fail(format!("there is no `{HTTP_ACCEPTED}`")))
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
         http_get(self.http, "/readyz").is_ok_and(|(code, _)| code == 200)
     }
 }
@@ -93,11 +124,7 @@ impl Server {
     /// If it does not start.
     pub(crate) fn start_node(config: &NodeConfig<'_>) -> Result<Self, Failure> {
         let folder = Folder::new()?;
-        let doors = Doors {
-            udp: SocketAddr::from(([127, 0, 0, 1], free_udp_port()?)),
-            http: SocketAddr::from(([127, 0, 0, 1], free_tcp_port()?)),
-            unix: folder.path().join("rlnode.sock"),
-        };
+        let doors = Doors::free(folder.path(), PROGRAM)?;
         let file = folder.write("bench.toml", &file_text(config, &doors))?;
         let mut command = Command::new(program(config.program)?);
         command.arg("--config").arg(file);
@@ -152,6 +179,12 @@ pub(crate) fn program(named: Option<&Path>) -> Result<PathBuf, Failure> {
         }
     };
     if path.is_file() { Ok(path) } else { Err(fail(format!("there is no `{}`", path.display()))) }
+}
+
+/// The value of `series` in the text of metrics.
+fn sample(text: &str, series: &str) -> Option<u64> {
+    let value = text.lines().find_map(|line| line.strip_prefix(series))?;
+    value.trim_start().parse().ok()
 }
 
 /// The address of a node that runs already: one door of it.
@@ -237,7 +270,7 @@ mod tests {
     fn requests_are_padded_only_beyond_loopback() {
         let padded = |text: &str| match text.parse::<GivenNode>().unwrap().own_endpoint().codec {
             Codec::Frame { is_padded } => is_padded,
-            Codec::Http | Codec::Redis(_) => panic!("not a frame"),
+            Codec::Http | Codec::Get(_) | Codec::Redis(_) => panic!("not a frame"),
         };
         assert!(!padded("udp://127.0.0.1:7400"));
         assert!(padded("udp://192.0.2.1:7400"));
@@ -264,5 +297,13 @@ mod tests {
              [memory]\nmax = '256MiB'\n\n\
              [[limit]]\nname = 'per-key'\nrate = '1/10000ms'\nburst = 5\n"
         );
+    }
+
+    #[test]
+    fn a_series_has_its_value_behind_it() {
+        let text = format!("# TYPE x counter\n{HTTP_ACCEPTED} 12\nother 3\n");
+        assert_eq!(sample(&text, HTTP_ACCEPTED), Some(12));
+        assert_eq!(sample(&text, "missing"), None);
+        assert_eq!(sample("other x\n", "other"), None);
     }
 }

@@ -96,6 +96,7 @@ impl Fleet {
             cluster: "bench".to_owned(),
             region: String::new(),
             listen: address(self.ports[index]),
+            advertise: None,
             peers: self.ports.iter().map(|port| address(*port).to_string()).collect(),
             sync_interval: Duration::from_nanos(self.interval_ns),
             expect: None,

@@ -27,6 +27,8 @@ pub struct RuleCounts {
     pub refunds: u64,
     /// Units spent by checks and debits.
     pub units: u64,
+    /// Denials of checks for want of a share while it had units left.
+    pub share_denied: u64,
 }
 
 /// What the limiter decided since the start.
@@ -70,9 +72,10 @@ pub(crate) enum Event {
     DebitClipped,
 }
 
-/// Outcomes of a rule, then its units.
-const RULE_COUNTERS: usize = 7;
-const UNITS: usize = RULE_COUNTERS - 1;
+/// Outcomes of a rule, then its units and its denials for want of a share.
+const RULE_COUNTERS: usize = 8;
+const UNITS: usize = RULE_COUNTERS - 2;
+const SHARE_DENIED: usize = RULE_COUNTERS - 1;
 const EVENTS: usize = 6;
 
 #[derive(Debug)]
@@ -103,6 +106,12 @@ impl Counters {
         if units > 0 {
             counters[UNITS].fetch_add(units, Ordering::Relaxed);
         }
+    }
+
+    /// Counts a check that the rule at `slot` denied for want of a share.
+    pub(crate) fn share_denied(&self, spread: u64, slot: Slot) {
+        let counters = &self.stripe(spread).rules[usize::from(slot)];
+        counters[SHARE_DENIED].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts `n` times `event`.
@@ -143,6 +152,7 @@ impl Counters {
             debits: counter(Outcome::Debit as usize),
             refunds: counter(Outcome::Refund as usize),
             units: counter(UNITS),
+            share_denied: counter(SHARE_DENIED),
         }
     }
 

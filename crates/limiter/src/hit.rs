@@ -5,7 +5,7 @@ use crate::matching::Slot;
 use crate::rule::Rule;
 use crate::share::{Judgement, SharedBucket, Stand, View};
 use crate::store::Place;
-use crate::{Op, Reason, Verdict, Wait};
+use crate::{Op, Reason, Spend, SpendKind, Verdict, Wait};
 
 /// Wait that a caller is told when there is no room to count its key. Room appears when an entry
 /// comes to rest, which nobody can foretell; a second is short for a person and long for a node.
@@ -46,15 +46,26 @@ pub(crate) struct Seat {
     pub(crate) missing: u64,
     /// Where it stands among the members of a cluster, if it is shared with any.
     pub(crate) stand: Option<Stand>,
+    /// Units that a debit took, or a refund or a reset gave back. A check takes its cost or nothing.
+    pub(crate) moved: u64,
     /// By how much a cost weighs more than itself: the members, in the overflow bucket of a cluster,
     /// which every node has for itself.
     pub(crate) weight: u64,
 }
 
+impl Seat {
+    /// Notes that what is missing becomes `after`.
+    pub(crate) fn moved_to(&mut self, after: u64, bucket: &TokenBucket) {
+        let units = self.missing.abs_diff(after).div_ceil(bucket.per_unit());
+        self.moved = units / self.weight;
+    }
+}
+
 impl<'p> State<'p> {
     /// The bucket `hash`, not yet looked for.
     pub(crate) fn unseated(shared: &'p SharedBucket, hash: u64) -> Self {
-        let seat = Seat { place: Place::None, tick: 0, missing: 0, stand: None, weight: 1 };
+        let seat =
+            Seat { place: Place::None, tick: 0, missing: 0, stand: None, moved: 0, weight: 1 };
         Self::Bucket { shared, hash, seat }
     }
 }
@@ -66,6 +77,19 @@ impl<'p> Hit<'p> {
             State::Bucket { hash, .. } => Some(*hash),
             State::Unlimited | State::Deny | State::Uncounted | State::Full => None,
         }
+    }
+
+    /// What `op` did to the bucket at `at_ns`, once it was applied; none if it did nothing.
+    pub(crate) fn spend(&self, op: Op, at_ns: u64) -> Option<Spend> {
+        let State::Bucket { hash, seat, .. } = &self.state else { return None };
+        let (kind, units) = match op {
+            Op::Peek => return None,
+            Op::Check if self.denial.is_some() => return None,
+            Op::Check => (SpendKind::Check, self.cost),
+            Op::Debit => (SpendKind::Debit, seat.moved),
+            Op::Refund | Op::Reset => (SpendKind::Refund, seat.moved),
+        };
+        (units > 0).then_some(Spend { at_ns, slot: self.slot, hash: *hash, kind, units })
     }
 
     /// Whether a cost that is charged here goes anywhere.

@@ -64,6 +64,12 @@ impl BucketHasher {
         template.write(request, &mut bytes)?;
         Ok(self.keyed.hash(&bytes))
     }
+
+    /// A number that names the secret. Keyed like every hash, over what no bucket has: a bucket's bytes
+    /// begin with a length of 8.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        self.keyed.hash(b"rlnode secret")
+    }
 }
 
 #[cfg(test)]
@@ -94,6 +100,12 @@ mod tests {
         let template = KeyTemplate::parse("{key}", 64).unwrap();
         let request = Request::check(b"GET /", b"alice");
         assert_eq!(hasher.hash(PER_KEY.id(), &template, &request), Ok(0x55f7_c450_4aa8_b2e9));
+    }
+
+    #[test]
+    fn the_fingerprint_of_a_secret_is_frozen() {
+        assert_eq!(BucketHasher::new(&[7; 16]).fingerprint(), 0x95bf_2951_bb23_7379);
+        assert_ne!(BucketHasher::new(&[8; 16]).fingerprint(), 0x95bf_2951_bb23_7379);
     }
 
     #[test]

@@ -19,6 +19,8 @@ mod share;
 mod store;
 mod template;
 mod ticket;
+mod why;
+mod witness;
 
 pub use counters::{Counts, RuleCounts};
 pub use decision::{Decision, Freshness, Reason, Verdict, Wait};
@@ -27,6 +29,7 @@ pub use limit::{
     Unmatched, WhenFull, WhenIsolated,
 };
 pub use limiter::{Limiter, ShareConfig, StoreConfig, Usage};
+pub use matching::{CONSIDERED_MAX, Consideration, Considered, Fit, Lack};
 pub use plan::{OVERRIDES_MAX, Plan, PlanError};
 pub use request::{
     ATTRIBUTE_NAME_BYTES_MAX, ATTRIBUTE_VALUE_BYTES_MAX, ATTRIBUTES_MAX, Attributes, COSTS_MAX,
@@ -34,8 +37,11 @@ pub use request::{
     UNIT_BYTES_MAX,
 };
 pub use rule::{Rule, RuleAt};
+pub use share::bound;
 pub use share::{
     Bucket, BucketState, Delta, Loss, MEMBERS_MAX, Members, Numbers, ShareCounts, Standing,
     StorePart, Sum, Tail, View, ViewMember, member_id, rendezvous,
 };
 pub use ticket::{Answer, Ticket};
+pub use why::{Applied, Counted, LimitWhy, Why};
+pub use witness::{Spend, SpendKind, Witness};

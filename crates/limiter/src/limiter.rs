@@ -1,5 +1,7 @@
 //! The limiter: resolves a request to its buckets, tests all of them, and spends in all or in none.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use crate::counters::{Counters, Counts, Event, Outcome};
@@ -7,13 +9,14 @@ use crate::hit::{Hit, State, weigh};
 use crate::identity::BucketHasher;
 use crate::matching::Slot;
 use crate::plan::Plan;
-use crate::rule::Allowance;
+use crate::rule::{Allowance, Rule};
 use crate::share::{Fleet, View};
 use crate::store::{Locked, Place, Store};
 use crate::template::MissingAttribute;
 use crate::ticket::{Answer, Ticket};
 use crate::{
     Decision, Freshness, Missing, Op, Reason, Request, RequestError, Unmatched, Verdict, WhenFull,
+    Witness,
 };
 
 /// Bounds and secret of the store.
@@ -61,6 +64,8 @@ pub struct Limiter {
     counters: Counters,
     /// None where there is no cluster.
     fleet: Option<Fleet>,
+    /// None where nobody keeps a record.
+    witness: Option<Arc<dyn Witness>>,
 }
 
 impl Limiter {
@@ -76,16 +81,31 @@ impl Limiter {
     }
 
     fn build(plan: Plan, config: StoreConfig, share: Option<ShareConfig>) -> Self {
-        let fleet = share.as_ref().map(|share| Fleet::new(share.sync_interval_ns.max(1)));
+        let rules = plan.rules().len();
+        let fleet = share.as_ref().map(|share| Fleet::new(share.sync_interval_ns.max(1), rules));
         let view = share.map(|share| share.view);
         Self {
             hasher: BucketHasher::new(&config.secret),
             store: Store::new(config.memory_bytes, config.entries_max, &plan, view),
             when_full: config.when_full,
-            counters: Counters::new(plan.rules().len()),
+            counters: Counters::new(rules),
             plan,
             fleet,
+            witness: None,
         }
+    }
+
+    /// The same limiter, which tells `witness` of every spend.
+    #[must_use]
+    pub fn with_witness(mut self, witness: Arc<dyn Witness>) -> Self {
+        self.witness = Some(witness);
+        self
+    }
+
+    /// Names the secret: limiters that say the same give the same hash to the same bucket of the same
+    /// limit. It tells nothing else about the secret.
+    pub fn fingerprint(&self) -> u64 {
+        self.hasher.fingerprint()
     }
 
     pub(crate) fn fleet(&self) -> Option<&Fleet> {
@@ -172,6 +192,20 @@ impl Limiter {
         self.counters.read()
     }
 
+    /// What a new key gets when there is no room for it.
+    pub(crate) fn when_full(&self) -> WhenFull {
+        self.when_full
+    }
+
+    /// The identity of the bucket that `rule` counts `request` in.
+    pub(crate) fn bucket_hash(
+        &self,
+        rule: &Rule,
+        request: &Request<'_>,
+    ) -> Result<u64, MissingAttribute> {
+        self.hasher.hash(rule.id(), &rule.template, request)
+    }
+
     /// The rule at `slot` as it applies to `request`, not yet looked up; none where the request lacks
     /// an attribute of the key.
     fn hit<'p>(&'p self, slot: Slot, request: &Request<'_>) -> Option<Hit<'p>> {
@@ -231,8 +265,9 @@ impl Limiter {
             }
             self.tally(question, hit, refused);
         }
-        let evicted = locked.evicted();
+        let (evicted, at_ns) = (locked.evicted(), locked.now_ns());
         drop(locked);
+        self.testify(question.op, refused, at_ns, hits);
         self.counters.event(now_ns, Event::Evicted, evicted);
         self.counters.event(now_ns, Event::Unmatched, u64::from(is_unmatched));
         self.decision(question, hits)
@@ -280,11 +315,17 @@ impl Limiter {
             Op::Debit => {
                 let (after, clipped) = bucket.debit(seat.missing, cost);
                 self.counters.event(*hash, Event::DebitClipped, u64::from(clipped));
+                seat.moved_to(after, bucket);
                 after
             }
-            Op::Refund => bucket.refund(seat.missing, cost),
+            Op::Refund => {
+                let after = bucket.refund(seat.missing, cost);
+                seat.moved_to(after, bucket);
+                after
+            }
             Op::Reset => {
                 locked.remove(seat.place, *hash, hit.slot);
+                seat.moved_to(0, bucket);
                 seat.missing = 0;
                 return;
             }
@@ -295,9 +336,23 @@ impl Limiter {
         }
     }
 
+    /// Tells the witness, if there is one, what `op` did to the buckets of `hits` unless it was
+    /// `refused`. No lock is held.
+    #[inline]
+    pub(crate) fn testify(&self, op: Op, refused: bool, at_ns: u64, hits: &[Hit<'_>]) {
+        if let Some(witness) = &self.witness {
+            tell(&**witness, op, refused, at_ns, hits);
+        }
+    }
+
     /// Counts a debit that was cut at the bound of the debt of `hit`.
     pub(crate) fn note_clipped(&self, hit: &Hit<'_>) {
         self.counters.event(hit.hash().unwrap_or(0), Event::DebitClipped, 1);
+    }
+
+    /// Counts a check that `hit` denied although units were left.
+    pub(crate) fn note_share_denied(&self, hit: &Hit<'_>) {
+        self.counters.share_denied(hit.hash().unwrap_or(0), hit.slot);
     }
 
     /// The answer, from what each limit says.
@@ -338,6 +393,14 @@ impl Limiter {
         let spends = matches!(outcome, Outcome::Allowed | Outcome::Debit) && hit.takes_units();
         let units = if spends { hit.cost } else { 0 };
         self.counters.add(hit.hash().unwrap_or(0), hit.slot, outcome, units);
+    }
+}
+
+/// Kept out of line: most nodes have no witness, and their checks should not pay for it.
+#[cold]
+fn tell(witness: &dyn Witness, op: Op, refused: bool, at_ns: u64, hits: &[Hit<'_>]) {
+    for spend in hits.iter().filter(|_| !refused).filter_map(|hit| hit.spend(op, at_ns)) {
+        witness.handle_spend(spend);
     }
 }
 

@@ -82,6 +82,10 @@ impl Plan {
         self.matcher.matched(request)
     }
 
+    pub(crate) fn matcher(&self) -> &Matcher {
+        &self.matcher
+    }
+
     pub(crate) fn rule(&self, slot: Slot) -> &Rule {
         &self.rules[usize::from(slot)]
     }

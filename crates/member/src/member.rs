@@ -6,7 +6,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use cluster::{ForgetError, Readiness};
-use limiter::{Answer, Decision, Limiter, Plan, Request, RequestError, StoreConfig, Ticket};
+use limiter::{
+    Answer, Decision, Limiter, Plan, Request, RequestError, StoreConfig, Ticket, Witness,
+};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::settings::{Clock, Settings, StartError};
@@ -95,10 +97,24 @@ impl Member {
         store: StoreConfig,
         clock: Clock,
     ) -> Result<Self, StartError> {
+        Self::start_with(settings, plan, store, clock, None)
+    }
+
+    /// The same, with somebody who is told of every spend.
+    ///
+    /// # Errors
+    /// As [`Member::start`].
+    pub fn start_with(
+        settings: Settings,
+        plan: Plan,
+        store: StoreConfig,
+        clock: Clock,
+        witness: Option<Arc<dyn Witness>>,
+    ) -> Result<Self, StartError> {
         let (orders, orders_end) = mpsc::channel(sync::ORDERS_MAX);
         let (holds, holds_end) = mpsc::channel(sync::HOLDS_MAX);
         let asked = sync::Asked { orders: orders_end, holds: holds_end };
-        let (shared, thread) = sync::start(settings, plan, store, clock, asked)?;
+        let (shared, thread) = sync::start(settings, plan, store, witness, clock, asked)?;
         Ok(Self(Arc::new(Inner { shared, orders, holds, _thread: Joined(Some(thread)) })))
     }
 

@@ -29,6 +29,9 @@ pub struct Settings {
     pub region: String,
     /// Address to listen on for peers, and to dial them from. Port 0 takes any.
     pub listen: SocketAddr,
+    /// Address at which peers dial this node where that is another than `listen`: behind a relay or
+    /// an address translation, or at the published port of a container. Peers tell it to each other.
+    pub advertise: Option<SocketAddr>,
     /// Where peers are: `host:port`, each of one host or a name of DNS that gives many addresses.
     /// This node may be among them. Resolved again while the member runs.
     pub peers: Vec<String>,

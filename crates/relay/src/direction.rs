@@ -12,6 +12,8 @@ pub(crate) struct Direction {
     stream: Stream,
     weather: Weather,
     is_cut: bool,
+    /// Whether its first and its second node are cut off from all others.
+    isolated: [bool; 2],
     /// Datagrams that came, whatever became of them.
     came: u64,
     /// Datagrams that wait for their time in the order in which they came.
@@ -46,6 +48,7 @@ impl Direction {
             stream,
             weather: Weather::default(),
             is_cut: false,
+            isolated: [false; 2],
             came: 0,
             in_order: 0,
             last_due: Duration::ZERO,
@@ -61,6 +64,15 @@ impl Direction {
         self.is_cut = is_cut;
     }
 
+    /// Its first node, or its second, is cut off from all others, or is no longer.
+    pub(crate) fn set_isolated(&mut self, end: usize, is_isolated: bool) {
+        self.isolated[end] = is_isolated;
+    }
+
+    fn is_closed(&self) -> bool {
+        self.is_cut || self.isolated.contains(&true)
+    }
+
     pub(crate) fn counts(&self) -> Counts {
         self.counts
     }
@@ -69,7 +81,7 @@ impl Direction {
     pub(crate) fn handle_datagram(&mut self, now: Duration) -> Verdict {
         let number = self.came;
         self.came += 1;
-        if self.is_cut {
+        if self.is_closed() {
             self.counts.cut += 1;
             return Verdict::Drop;
         }
@@ -100,8 +112,8 @@ impl Direction {
 
     /// The time of a datagram that waited has come; whether it may leave.
     pub(crate) fn release_waiting(&mut self) -> bool {
-        self.counts.cut += u64::from(self.is_cut);
-        !self.is_cut
+        self.counts.cut += u64::from(self.is_closed());
+        !self.is_closed()
     }
 
     /// A datagram that waited and kept the order has left, or was dropped.

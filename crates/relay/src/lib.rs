@@ -6,6 +6,9 @@
 //! way back; so the nodes cannot tell the relay from a network. Each ordered pair of nodes is a
 //! *direction* with a [`Weather`] of its own, and each can be cut alone.
 //!
+//! Nodes tell each other where they can be dialled, and would find a way around the relay: each must
+//! be told to advertise its front (`advertise` in `[node.NAME.cluster]`).
+//!
 //! The k-th datagram of a direction meets the same fate whenever the seed and the weather are the
 //! same. What the k-th datagram *is* depends on the nodes and their timers, so a run with real
 //! processes is alike, not equal.
@@ -33,6 +36,9 @@ pub use weather::{Counts, Weather};
 /// Most nodes of one relay: as many as a cluster has members.
 pub const NODES_MAX: usize = 64;
 
+/// Bytes that the kernel is asked to keep for each front: what nodes send at once must not be lost
+/// here, uncounted. It gives what its own bound allows.
+const RECEIVE_BYTES: usize = 8 << 20;
 /// The largest payload of a UDP datagram.
 const DATAGRAM_BYTES_MAX: usize = 65_535;
 
@@ -72,7 +78,7 @@ impl Relay {
     /// or the system gives no socket or no thread.
     pub fn start(seed: u64, real: &[SocketAddr]) -> io::Result<Self> {
         check_addresses(real)?;
-        let sockets = real.iter().map(|address| UdpSocket::bind((loopback_of(*address), 0)));
+        let sockets = real.iter().map(|address| open_front(loopback_of(*address)));
         let sockets = sockets.collect::<io::Result<Vec<_>>>()?;
         let fronts = sockets.iter().map(UdpSocket::local_addr).collect::<io::Result<Vec<_>>>()?;
         let nodes = 0..real.len();
@@ -115,8 +121,8 @@ impl Relay {
         self.net.direction(from, to).set_weather(weather);
     }
 
-    /// Drops everything from one node to another, also what is under way. The other direction stays
-    /// as it is.
+    /// Drops everything from one node to another that would leave while the cut lasts. The other
+    /// direction stays as it is.
     pub fn cut(&self, from: usize, to: usize) {
         self.net.direction(from, to).set_cut(true);
     }
@@ -126,20 +132,20 @@ impl Relay {
         self.net.direction(from, to).set_cut(false);
     }
 
-    /// Cuts both directions between `node` and every other.
+    /// Cuts both directions between `node` and every other, whatever else is cut.
     pub fn isolate(&self, node: usize) {
-        self.around(node, |from, to| self.cut(from, to));
+        self.set_isolated(node, true);
     }
 
-    /// Mends both directions between `node` and every other.
+    /// Ends [`Relay::isolate`]. Another node that is isolated stays so, and what is cut stays cut.
     pub fn rejoin(&self, node: usize) {
-        self.around(node, |from, to| self.mend(from, to));
+        self.set_isolated(node, false);
     }
 
-    fn around(&self, node: usize, change: impl Fn(usize, usize)) {
+    fn set_isolated(&self, node: usize, is_isolated: bool) {
         for other in (0..self.fronts.len()).filter(|other| *other != node) {
-            change(node, other);
-            change(other, node);
+            self.net.direction(node, other).set_isolated(0, is_isolated);
+            self.net.direction(other, node).set_isolated(1, is_isolated);
         }
     }
 
@@ -276,6 +282,12 @@ fn begin() -> Instant {
 /// What a panic left behind is whole: no change of state is spread over several steps.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn open_front(ip: IpAddr) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind((ip, 0))?;
+    rustix::net::sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BYTES)?;
+    Ok(socket)
 }
 
 fn loopback_of(address: SocketAddr) -> IpAddr {

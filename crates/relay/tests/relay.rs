@@ -148,6 +148,22 @@ fn who_is_isolated_neither_hears_nor_is_heard_and_the_rest_goes_on() {
 }
 
 #[test]
+fn who_comes_back_ends_neither_anothers_isolation_nor_a_cut() {
+    let ends = Ends::new(1, 4);
+    ends.relay.isolate(2);
+    ends.relay.isolate(3);
+    ends.relay.cut(3, 0);
+    ends.relay.rejoin(3);
+    for (from, to) in [(2, 3), (3, 2), (3, 0)] {
+        ends.send(from, to, b"unheard");
+        ends.await_carried(from, to, 1);
+        assert_eq!(ends.relay.counts(from, to).cut, 1, "{from} to {to}");
+    }
+    ends.send(0, 3, b"heard");
+    assert_eq!(ends.receive(3).0, b"heard");
+}
+
+#[test]
 fn a_stranger_is_dropped_and_counted() {
     let ends = Ends::new(1, 2);
     let stranger = socket();

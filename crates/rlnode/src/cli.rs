@@ -5,15 +5,18 @@ use std::io::{stderr, stdout};
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::command::Output;
+use crate::command::audit::Audit;
 use crate::command::cert::Cert;
 use crate::command::check::Check;
 use crate::command::completions::Completions;
+use crate::command::demo::Demo;
 use crate::command::explain::Explain;
 use crate::command::man::Man;
 use crate::command::node::Node;
 use crate::command::run::Run;
 use crate::command::status::Status;
 use crate::command::validate::Validate;
+use crate::command::why::Why;
 use crate::exit::Exit;
 
 /// A rate limiter that every host runs. Without a command it runs the node.
@@ -39,8 +42,11 @@ enum Command {
     Status(Status),
     Validate(Validate),
     Explain(Explain),
+    Why(Why),
+    Audit(Audit),
     Cert(Cert),
     Node(Node),
+    Demo(Demo),
     Completions(Completions),
     Man(Man),
 }
@@ -53,8 +59,11 @@ impl Cli {
             (Some(Command::Status(status)), _) => status.run(output),
             (Some(Command::Validate(validate)), _) => validate.run(output),
             (Some(Command::Explain(explain)), _) => explain.run(output),
+            (Some(Command::Why(why)), _) => why.run(output),
+            (Some(Command::Audit(audit)), _) => audit.run(output),
             (Some(Command::Cert(cert)), _) => cert.run(output),
             (Some(Command::Node(node)), _) => node.run(output),
+            (Some(Command::Demo(demo)), _) => demo.run(output),
             (Some(Command::Completions(completions)), _) => completions.run(output),
             (Some(Command::Man(man)), _) => man.run(output),
             (None, Some(run)) => run.run(output),
@@ -101,9 +110,12 @@ mod tests {
             "rlnode status --addr ./n.sock",
             "rlnode validate cluster.toml",
             "rlnode explain per-key --config cluster.toml",
+            "rlnode why /x alice --attribute plan=pro --addr ./n.sock --json",
+            "rlnode audit records/edge-1 a.rlaudit --limit per-key --keys 5 --json",
             "rlnode cert init --dir certs",
             "rlnode cert issue --node a --node b --days 30",
             "rlnode node forget edge-3 --addr ./n.sock",
+            "rlnode demo --plain --seconds 3 --script auto --seed 7 --members 5",
             "rlnode completions bash",
             "rlnode man",
         ] {

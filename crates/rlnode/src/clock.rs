@@ -72,6 +72,11 @@ pub fn unix_ms() -> u64 {
     read_ns(ClockId::Realtime) / NS_PER_MS
 }
 
+/// Unix time in nanoseconds, for records that are put beside those of other machines.
+pub fn unix_ns() -> u64 {
+    read_ns(ClockId::Realtime)
+}
+
 /// Unix time in seconds, for what is dated, such as a certificate.
 pub fn unix_s() -> i64 {
     i64::try_from(read_ns(ClockId::Realtime) / NS_PER_S).unwrap_or(i64::MAX)

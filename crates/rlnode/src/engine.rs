@@ -8,6 +8,7 @@ use std::time::Duration;
 use limiter::{Answer, Decision, Limiter, Request, RequestError, Ticket};
 use member::{ForgetFailure, Member};
 
+use crate::proof::{Surroundings, slowest, warning_of_distance};
 use crate::refusals::{Early, Refusals};
 
 /// Time for what speaks with the peers to say how it is. If it takes longer, what it said last must
@@ -26,6 +27,8 @@ pub struct MemberStatus {
     pub refusals: Refusals,
     /// How long a member may be missing before it is forgotten, in nanoseconds.
     pub forget_after_ns: u64,
+    /// Time between two exchanges, in nanoseconds.
+    pub sync_interval_ns: u64,
     /// Checks that were not held because too many were on their way to be. Those that found no room
     /// where they are held stand in the counts of `cluster`.
     pub holds_refused_early: u64,
@@ -36,7 +39,7 @@ pub struct MemberStatus {
 }
 
 impl MemberStatus {
-    fn new(status: &member::Status, forget_after_ns: u64) -> Self {
+    fn new(status: &member::Status, (forget_after_ns, sync_interval_ns): (u64, u64)) -> Self {
         let transport = &status.transport;
         let early = Early {
             authority: transport.authority,
@@ -47,10 +50,28 @@ impl MemberStatus {
             cluster: status.cluster.clone(),
             refusals: Refusals::new(&status.cluster.counts, early),
             forget_after_ns,
+            sync_interval_ns,
             holds_refused_early: status.holds_refused,
             certificate_ends_s: status.certificate_expiry.unix_s,
             unresolved: status.unresolved.clone(),
         }
+    }
+
+    /// What the ceiling of a limit depends on.
+    pub fn surroundings(&self) -> Surroundings {
+        let round_trips = self.cluster.peers.iter().filter_map(|peer| peer.rtt_us);
+        Surroundings {
+            members: self.cluster.members,
+            sync_interval_ns: self.sync_interval_ns,
+            round_trip_us: round_trips.max(),
+        }
+    }
+
+    /// What is to be known of a member that is too far away for checks to wait for it.
+    pub fn warning_of_distance(&self) -> Option<String> {
+        let peers = self.cluster.peers.iter();
+        let named = peers.filter_map(|peer| Some((peer.name.as_deref()?, peer.rtt_us)));
+        warning_of_distance(slowest(named))
     }
 
     /// Checks that were not held because too many were, wherever they were refused.
@@ -90,6 +111,8 @@ pub enum Engine {
         member: Member,
         /// How long another may be missing before it is forgotten, in nanoseconds.
         forget_after_ns: u64,
+        /// Time between two exchanges, in nanoseconds.
+        sync_interval_ns: u64,
     },
     /// A member whose peers are the test.
     #[cfg(test)]
@@ -138,6 +161,11 @@ impl Engine {
         self.member().map(|member| member.status().listen)
     }
 
+    /// What there was to know of its cluster a fifth of a second ago; none: it is alone.
+    pub fn cluster_status(&self) -> Option<cluster::Status> {
+        self.member().map(|member| member.status().cluster.clone())
+    }
+
     /// The member, unless the node is alone.
     fn member(&self) -> Option<&Member> {
         match self {
@@ -170,10 +198,10 @@ impl Engine {
     pub async fn member_status(&self) -> Option<MemberStatus> {
         match self {
             Self::Alone(_) => None,
-            Self::Member { member, forget_after_ns } => {
+            Self::Member { member, forget_after_ns, sync_interval_ns } => {
                 let now = tokio::time::timeout(STATUS_TIME, member.status_now()).await;
                 let status = now.unwrap_or_else(|_| member.status());
-                Some(MemberStatus::new(&status, *forget_after_ns))
+                Some(MemberStatus::new(&status, (*forget_after_ns, *sync_interval_ns)))
             }
             #[cfg(test)]
             Self::Scripted(_) => Some(crate::scripted::sample()),

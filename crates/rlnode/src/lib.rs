@@ -3,6 +3,7 @@
 //! It is a library so that tests and fuzz targets can reach the parts; the binary is `main.rs`.
 //! Decisions are made by the crate `limiter`, bytes are read and written by the crate `wire`.
 
+pub mod audit;
 pub mod bind;
 pub mod certificate;
 pub mod cli;
@@ -10,6 +11,7 @@ pub mod clock;
 pub mod command;
 pub mod config;
 pub mod counters;
+pub mod demo;
 pub mod door;
 pub mod endpoint;
 pub mod engine;
@@ -21,9 +23,11 @@ pub mod holder;
 pub mod log;
 pub mod metrics;
 pub mod node;
+pub mod proof;
 pub mod refusals;
 #[cfg(test)]
 mod scripted;
 pub mod server;
 pub mod shutdown;
 pub mod socket_file;
+pub mod waiting;

@@ -11,11 +11,13 @@ use std::time::Duration;
 use limiter::{Answer, Decision, Freshness, Limiter, Op, Request, RequestError, Wait};
 use wire::Status;
 
+use crate::audit::Audit;
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::door::{Door, DoorAddress, Fault, Outcome};
 use crate::engine::Engine;
 use crate::log::ShownKey;
+use crate::waiting::{Waiting, Waits};
 
 /// Longest time that a check is held where the request does not say: some round trips within a data
 /// centre, and less than any caller's patience.
@@ -75,9 +77,12 @@ pub struct Node {
     engine: Engine,
     clock: Clock,
     counters: Counters,
+    waiting: Waiting,
     started_ns: u64,
     readiness: AtomicU8,
     show_keys: bool,
+    /// None: nothing is recorded.
+    audit: Option<Audit>,
     /// Hashes the keys that logs mention. Its secret is made at the start and never leaves.
     key_hasher: RandomState,
 }
@@ -94,10 +99,19 @@ impl Node {
             started_ns: clock.now_ns(),
             clock,
             counters: Counters::new(),
+            waiting: Waiting::default(),
             readiness: AtomicU8::new(Readiness::Starting as u8),
             show_keys,
+            audit: None,
             key_hasher: RandomState::new(),
         }
+    }
+
+    /// The same node, what it lets through being recorded by `audit`.
+    #[must_use]
+    pub fn with_audit(mut self, audit: Option<Audit>) -> Self {
+        self.audit = audit;
+        self
     }
 
     /// The node's name.
@@ -108,6 +122,11 @@ impl Node {
     /// Where it listens.
     pub fn addresses(&self) -> &[DoorAddress] {
         &self.addresses
+    }
+
+    /// The record of what it lets through; none: there is none.
+    pub fn audit(&self) -> Option<&Audit> {
+        self.audit.as_ref()
     }
 
     /// What answers the checks.
@@ -128,6 +147,11 @@ impl Node {
     /// The counts of all doors.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// What the checks that are held wait for.
+    pub fn waiting(&self) -> &Waiting {
+        &self.waiting
     }
 
     /// Nanoseconds since the node was made.
@@ -185,9 +209,11 @@ impl Node {
                 Ok(Asked::Decided(decision))
             }
             Answer::Held(ticket) => {
+                let waits = self.waiting.enter(ticket.bucket());
                 let settling = self.engine.settle(now_ns, ticket, max_wait);
                 // Made here and not in the future, which may be dropped before it ever runs.
-                let mut unsettled = Unsettled { node: self, door, is_settled: false };
+                let mut unsettled =
+                    Unsettled { node: self, door, is_settled: false, _waits: waits };
                 // The key is only of use to a log.
                 let is_logged = tracing::enabled!(tracing::Level::DEBUG);
                 let key = if is_logged { request.key.to_vec() } else { Vec::new() };
@@ -303,11 +329,13 @@ impl From<Undecided> for Status {
     }
 }
 
-/// Counts a held check whose caller goes away before it is decided.
+/// A held check that is counted among those that wait; counts one whose caller goes away before it is
+/// decided.
 struct Unsettled<'n> {
     node: &'n Node,
     door: Door,
     is_settled: bool,
+    _waits: Waits<'n>,
 }
 
 impl Unsettled<'_> {

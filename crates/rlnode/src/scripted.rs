@@ -170,6 +170,7 @@ pub(crate) fn sample() -> MemberStatus {
         cluster,
         refusals,
         forget_after_ns: 60_000_000_000,
+        sync_interval_ns: 200_000_000,
         holds_refused_early: 4,
         certificate_ends_s: 1_800_000_000,
         unresolved: vec![("edge-9:7401".into(), "no such name".into())],

@@ -13,6 +13,7 @@ use member::{Member, Settings, StartError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinError, JoinSet};
 
+use crate::audit::{Audit, AuditError, session};
 use crate::bind::{BindError, Bound};
 use crate::clock;
 use crate::config::{Cluster, Config, Tls};
@@ -29,12 +30,16 @@ const SWEEP_EVERY: Duration = Duration::from_millis(20);
 const SWEEP_STEP: usize = 8 * 1024;
 /// How often the node looks whether its tables are full.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
+/// How often the node looks how far away its peers are.
+const MEASURE_EVERY: Duration = Duration::from_secs(10);
 /// Sweeps that visit the whole of the tables: entries at rest are gone ten seconds later, and each
 /// sweep is short enough not to hold up a check.
 const SWEEPS_PER_ROUND: usize = 500;
 /// What a member gets to leave its cluster, beyond the second that it takes at most. All in all a stop
 /// stays below five seconds.
 const LEAVE: Duration = Duration::from_millis(1_300);
+/// What the audit gets to write what is left, which is a second's at most.
+const RECORD: Duration = Duration::from_millis(300);
 /// What the doors get beyond the time of their connections, to end themselves.
 const MARGIN: Duration = Duration::from_millis(300);
 /// Open files that the process asks for: the connections of four listening sockets (stream,
@@ -64,6 +69,8 @@ pub enum ServerError {
     Bind(BindError),
     /// It cannot be a member of its cluster.
     Member(StartError),
+    /// It cannot record what it lets through.
+    Audit(AuditError),
     /// The system refuses something that every process needs.
     System(io::Error),
     /// A door failed; the node stopped.
@@ -77,6 +84,7 @@ impl fmt::Display for ServerError {
         match self {
             Self::Bind(error) => error.fmt(f),
             Self::Member(error) => error.fmt(f),
+            Self::Audit(error) => error.fmt(f),
             Self::System(error) => write!(f, "the system refused to start the node: {error}"),
             Self::Door => write!(f, "a door failed; the log says why"),
             Self::Peers => write!(f, "what speaks with the peers failed; the log says why"),
@@ -88,7 +96,7 @@ impl std::error::Error for ServerError {}
 
 /// The node of `config`. A member looks its peers up first, which takes some seconds at most.
 fn node_of(config: Config, addresses: Vec<DoorAddress>) -> Result<Node, ServerError> {
-    let Config { node, cluster, memory, plan, show_keys, .. } = config;
+    let Config { node, cluster, memory, audit: settings, plan, show_keys, .. } = config;
     let mut secret = [0; 16];
     rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty())
         .map_err(|error| ServerError::System(error.into()))?;
@@ -98,16 +106,31 @@ fn node_of(config: Config, addresses: Vec<DoorAddress>) -> Result<Node, ServerEr
         when_full: memory.when_full,
         secret,
     };
+    let (audit, tail) = settings.as_ref().map(|settings| Audit::new(settings.sample)).unzip();
+    let witness = audit.as_ref().map(Audit::witness);
+    let sync_interval_ns = cluster.as_ref().map_or(0, |cluster| cluster.sync_interval_ns);
     let engine = match cluster {
-        None => Engine::Alone(Box::new(Limiter::new(plan, store))),
+        None => {
+            let limiter = Limiter::new(plan, store);
+            Engine::Alone(Box::new(match witness {
+                Some(witness) => limiter.with_witness(witness),
+                None => limiter,
+            }))
+        }
         Some(cluster) => {
             let forget_after_ns = cluster.forget_after_ns;
             let clock = member::Clock { now_ns: clock::boot_ns, unix_ms: clock::unix_ms };
-            let member = Member::start(settings_of(node.clone(), cluster), plan, store, clock);
-            Engine::Member { member: member.map_err(ServerError::Member)?, forget_after_ns }
+            let settings = settings_of(node.clone(), cluster);
+            let member = Member::start_with(settings, plan, store, clock, witness);
+            let member = member.map_err(ServerError::Member)?;
+            Engine::Member { member, forget_after_ns, sync_interval_ns }
         }
     };
-    Ok(Node::new(node, addresses, engine, show_keys))
+    if let (Some(settings), Some(tail)) = (settings, tail) {
+        session::start(&settings, &node, &engine, sync_interval_ns, tail)
+            .map_err(ServerError::Audit)?;
+    }
+    Ok(Node::new(node, addresses, engine, show_keys).with_audit(audit))
 }
 
 fn settings_of(node: String, cluster: Cluster) -> Settings {
@@ -117,6 +140,7 @@ fn settings_of(node: String, cluster: Cluster) -> Settings {
         cluster: cluster.name,
         region: cluster.region,
         listen: cluster.listen,
+        advertise: cluster.advertise,
         peers: cluster.peers,
         sync_interval: Duration::from_nanos(cluster.sync_interval_ns),
         expect: cluster.expect,
@@ -133,6 +157,10 @@ async fn serve(node: Arc<Node>, bound: Bound, mut signals: Signals) -> Result<()
     keepers.spawn(keep_clock(Arc::clone(&node), shutdown.clone()));
     keepers.spawn(sweep(Arc::clone(&node), shutdown.clone()));
     keepers.spawn(warn_when_full(Arc::clone(&node), shutdown.clone()));
+    keepers.spawn(warn_when_far(Arc::clone(&node), shutdown.clone()));
+    if node.audit().is_some() {
+        keepers.spawn(session::watch(Arc::clone(&node), shutdown.clone()));
+    }
     let mut doors = JoinSet::new();
     for endpoint in endpoints {
         doors.spawn(endpoint.serve(Arc::clone(&node), shutdown.clone()));
@@ -189,6 +217,11 @@ async fn wind_down(stop: &Stop, node: &Node, doors: &mut JoinSet<()>, keepers: &
     if tokio::time::timeout(LEAVE, node.engine().leave()).await.is_err() {
         tracing::warn!("the cluster was not left in time; the peers find out by themselves");
     }
+    if let Some(audit) = node.audit()
+        && tokio::time::timeout(RECORD, audit.finish()).await.is_err()
+    {
+        tracing::warn!("the last spends were not recorded in time");
+    }
 }
 
 /// Says once that the node answers, which a member does when it knows the counts.
@@ -242,6 +275,31 @@ async fn warn_when_full(node: Arc<Node>, mut shutdown: Shutdown) {
                  `max` in [memory]"
             );
             told = full;
+        }
+    }
+}
+
+/// Says when a member turns out to be too far away for checks to wait for it, once each time that it
+/// does and once a minute at most.
+async fn warn_when_far(node: Arc<Node>, mut shutdown: Shutdown) {
+    let throttle = Throttle::default();
+    let mut is_told = false;
+    let mut ticks = tokio::time::interval(MEASURE_EVERY);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = shutdown.reached(Phase::Closing) => return,
+        }
+        let Some(status) = node.engine().member_status().await else { return };
+        match status.warning_of_distance() {
+            None => is_told = false,
+            Some(_) if is_told => {}
+            Some(warning) => {
+                is_told = throttle.pass(node.clock().now_ns()).is_some();
+                if is_told {
+                    tracing::warn!("{warning}");
+                }
+            }
         }
     }
 }

@@ -267,12 +267,15 @@ impl World {
     /// Counts a batch once, however many peers it is sent to.
     fn count_batch(&mut self, node: usize, frame: &Arc<[u8]>) {
         let Some(process) = self.nodes[node].process.as_mut() else { return };
-        let Process { last_batch, .. } = process;
+        let Process { last_batch, open, .. } = process;
         if last_batch.as_ref().is_some_and(|last| Arc::ptr_eq(last, frame)) {
             return;
         }
-        if let Ok(PeerDecoded::Frame(PeerFrame::Batch(_))) = decode_peer(frame) {
+        if let Ok(PeerDecoded::Frame(PeerFrame::Batch(batch))) = decode_peer(frame) {
             *last_batch = Some(Arc::clone(frame));
+            if self.now_ns >= self.scenario.warm_up_ns {
+                open.sent(batch.seq, self.now_ns);
+            }
             self.record.batch(node, self.now_ns, frame.len());
         }
     }

@@ -13,6 +13,8 @@ pub struct ExactBucket {
     /// Deepest debt so far, in ticks, and when.
     debt_max: i128,
     debt_max_at_ns: u64,
+    /// Fewest ticks left so far.
+    least: i128,
     /// When it was last full.
     full_at_ns: u64,
 }
@@ -24,7 +26,15 @@ impl ExactBucket {
         let numbers =
             Numbers { burst, per_ns: rate.count / divisor, per_unit: rate.period_ns / divisor };
         let level = i128::from(burst) * i128::from(numbers.per_unit);
-        Self { numbers, level, at_ns: 0, debt_max: 0, debt_max_at_ns: 0, full_at_ns: 0 }
+        Self {
+            numbers,
+            level,
+            at_ns: 0,
+            debt_max: 0,
+            debt_max_at_ns: 0,
+            least: level,
+            full_at_ns: 0,
+        }
     }
 
     /// Its numbers, as a limiter has them.
@@ -76,10 +86,16 @@ impl ExactBucket {
     pub fn charge(&mut self, now_ns: u64, cost: u64) {
         let left = self.level_at(now_ns) - self.ticks(cost);
         self.level = left;
+        self.least = self.least.min(left);
         if -left > self.debt_max {
             self.debt_max = -left;
             self.debt_max_at_ns = now_ns;
         }
+    }
+
+    /// Fewest ticks left so far after what was charged; full if nothing was.
+    pub fn least(&self) -> i128 {
+        self.least
     }
 
     /// Deepest debt so far, in ticks, and when: what was admitted above capacity and refill, over the
@@ -122,6 +138,7 @@ mod tests {
         bucket.charge(2 * SECOND, 3);
         bucket.charge(60 * SECOND, 4);
         assert_eq!(bucket.debt_max(), (bucket.ticks(3), 2 * SECOND));
+        assert_eq!(bucket.least(), -bucket.ticks(3));
     }
 
     #[test]

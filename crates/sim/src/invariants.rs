@@ -17,6 +17,8 @@ use crate::world::World;
 const FOUND_MAX: usize = 20;
 /// Quiet time after which all nodes know of every spend.
 const QUIET_NS: u64 = SECOND;
+/// Units that a node may have in flight of a limit that is fast, however small its share is.
+const FAST_UNITS: u64 = 8;
 /// Longest time for which a key of a quiet node may have an open batch: a lost packet or two.
 const OPEN_NS: u64 = 700 * MS;
 
@@ -148,7 +150,8 @@ impl Inspector {
         let truth = &self.keys[key].truth;
         let (ticks, at_ns) = truth.debt_max();
         let numbers = truth.numbers();
-        Excess { ticks, per_unit: numbers.per_unit, burst: numbers.burst, at_ns }
+        let (per_unit, burst) = (numbers.per_unit, numbers.burst);
+        Excess { ticks, least: truth.least(), per_unit, burst, at_ns }
     }
 }
 
@@ -205,14 +208,13 @@ impl World {
         reaching.iter().enumerate().any(|(reached, nodes)| reached > 0 && nodes % reached != 0)
     }
 
-    /// Debt is bounded: what is missing is at most the capacity and twice the greater of it and N.
+    /// Debt is bounded: twice what all nodes can have in flight, and ten seconds of refill.
     fn check_debts(&mut self, key: usize, readings: &[(usize, Reading)]) {
         let truth = &self.inspector.keys[key].truth;
-        let burst = truth.numbers().burst;
-        let units = burst.max(self.nodes.len() as u64);
-        let least = truth.full() - 2 * truth.ticks(units).max(truth.full());
+        let units = truth.numbers().burst.max(FAST_UNITS) * self.nodes.len() as u64;
+        let missing = 2 * truth.ticks(units) + truth.refill(10 * SECOND);
         // A group may add its charges to a level in debt.
-        let least = least - 2 * truth.ticks(units);
+        let least = truth.full() - 2 * missing;
         for (node, reading) in readings {
             if reading.level < least {
                 let what = format!(
@@ -260,7 +262,9 @@ impl World {
         let band = truth.ticks(2 + truth.numbers().burst / 100);
         let echo = if is_crowd { 2 * band + truth.full() / 50 } else { 0 };
         let untold: i64 = readings.iter().map(|(_, reading)| reading.untold).sum();
-        let quiet_ns = now_ns - trouble_ns.max(*admitted_ns);
+        // A reservation that is given back is not admitted, and told nevertheless.
+        let moved_ns = if *is_reserved { *asked_ns } else { *admitted_ns };
+        let quiet_ns = now_ns - trouble_ns.max(*admitted_ns).max(moved_ns);
         let is_quiet = quiet_ns > QUIET_NS + way_ns;
         let lost = *lost;
         // Groups that overlap pay back more than the whole rate together: what a full level refills of a

@@ -4,6 +4,7 @@
 //! are not real. A run is written down as a [`Scenario`], is the same every time, and leaves a
 //! [`Record`]. No threads, no time of day, no randomness but from the scenario's seed.
 
+pub mod attack;
 pub mod blip;
 pub mod clock;
 pub mod dice;
@@ -15,6 +16,8 @@ pub mod search;
 pub mod table;
 pub mod workload;
 
+mod acknowledged;
+mod ceiling;
 mod drive;
 mod invariants;
 mod process;

@@ -3,9 +3,12 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use limiter::Accuracy;
+use sim::attack::finds::{Finds, SIZES};
+use sim::attack::{Attack, Effort, Family, Scale, Session, mode_of};
 use sim::clock::SECOND;
 use sim::search::{self, Class};
-use sim::{simulate, table};
+use sim::{Scenario, simulate, table};
 
 /// Time between two lines of levels in a replay, in ns.
 const PROBE_EVERY_NS: u64 = 20_000_000;
@@ -15,9 +18,19 @@ const USAGE: &str = "rlnode-sim runs whole clusters on virtual clocks and a virt
   rlnode-sim table [DEMAND...] [N=SIZE...]    every line of the table, or those of some demands and sizes
   rlnode-sim search SEEDS [FIRST] [N=SIZE...] [CLASS...]
                                               random trouble: every size and class, or some
-  rlnode-sim replay SIZE CLASS SEED           one run of the search, with what its nodes noted
+  rlnode-sim attack SEEDS [FIRST] [N=SIZE...] [WORD...]
+                                              climbs to the worst schedules that it finds; words:
+                                              balanced fast, undisturbed disturbed, large small,
+                                              draws=K steps=K (effort of a climb), known (begin at
+                                              the committed finds), --as-data date=D commit=C
+                                              (print crates/sim/src/attack/finds.txt made anew)
+  rlnode-sim found                            prints crates/cluster/src/found.rs, from the finds
+  rlnode-sim replay SIZE CLASS SEED           one run of the search, or a committed find, with what
+                                              its nodes noted
+  rlnode-sim replay 'N=...'                   an attack, written out
 
-sizes of a search are 2, 3, 5 and 10; classes are fault-free, delays, large-costs and faults
+sizes of a search are 2, 3, 5, 7, 10 and 50; classes are fault-free, delays, large-costs and faults;
+classes of attacks are undisturbed and disturbed
 ";
 
 fn main() -> ExitCode {
@@ -55,10 +68,20 @@ fn run(words: &[String], say: &mut impl FnMut(&str)) -> Result<u64, String> {
             let words = rest.iter().filter(|word| word.parse::<u64>().is_err());
             let classes: Vec<Class> = words.map(|word| class(word)).collect::<Result<_, _>>()?;
             let classes = if classes.is_empty() { Class::ALL.to_vec() } else { classes };
-            let sizes = if sizes.is_empty() { vec![2, 3, 5, 10] } else { sizes };
+            let sizes = if sizes.is_empty() { SIZES.to_vec() } else { sizes };
             let seeds = *numbers.first().ok_or("say how many seeds")?;
             let first = numbers.get(1).copied().unwrap_or(0);
             search::search(&sizes, &classes, (first, seeds), say)
+        }
+        "attack" => attack(&rest, sizes, say),
+        "found" => {
+            let finds = Finds::committed()?;
+            say(finds.code()?.trim_end());
+            Ok(0)
+        }
+        "replay" if words.iter().any(|word| word.contains(' ')) => {
+            let text = words.iter().find(|word| word.contains(' ')).ok_or("say an attack")?;
+            replay(Attack::parse(text)?.scenario_to_rest(), say)
         }
         "replay" => {
             let [size, word, seed] = rest.as_slice() else {
@@ -66,7 +89,13 @@ fn run(words: &[String], say: &mut impl FnMut(&str)) -> Result<u64, String> {
             };
             let size = size.parse().map_err(|_| format!("`{size}` is no size"))?;
             let seed = seed.parse().map_err(|_| format!("`{seed}` is no seed"))?;
-            replay(size, class(word)?, seed, say)
+            if Family::from_word(word).is_none() {
+                return replay(search::scenario(size, class(word)?, seed), say);
+            }
+            let finds = Finds::committed()?;
+            let none = || format!("no find is `{size} {word} {seed}`");
+            let find = finds.named(size, word, seed).ok_or_else(none)?;
+            replay(find.scenario(), say)
         }
         other => Err(format!("there is no command `{other}`")),
     }
@@ -81,8 +110,58 @@ fn class(word: &str) -> Result<Class, String> {
     Class::from_word(word).ok_or_else(|| format!("there is no class `{word}`"))
 }
 
-fn replay(size: usize, class: Class, seed: u64, say: &mut impl FnMut(&str)) -> Result<u64, String> {
-    let mut scenario = search::scenario(size, class, seed);
+/// Climbs as `words` say.
+fn attack(words: &[String], sizes: Vec<usize>, say: &mut impl FnMut(&str)) -> Result<u64, String> {
+    let mut finds = Finds::committed()?;
+    let mut session = Session {
+        sizes: if sizes.is_empty() { SIZES.to_vec() } else { sizes },
+        families: Vec::new(),
+        accuracies: Vec::new(),
+        scales: Vec::new(),
+        seeds: (0, 0),
+        effort: Effort { draws: 60, steps: 240 },
+        is_from_known: false,
+    };
+    let (mut numbers, mut is_data) = (Vec::new(), false);
+    for word in words {
+        let (name, value) = word.split_once('=').unwrap_or((word, ""));
+        let number = || value.parse().map_err(|_| format!("`{word}` has no number"));
+        match name {
+            "draws" => session.effort.draws = number()?,
+            "steps" => session.effort.steps = number()?,
+            "date" => finds.searched.date = value.into(),
+            "commit" => finds.searched.commit = value.into(),
+            "known" => session.is_from_known = true,
+            "--as-data" => is_data = true,
+            _ if let Ok(number) = name.parse() => numbers.push(number),
+            _ if let Some(family) = Family::from_word(name) => session.families.push(family),
+            _ if let Some(mode) = mode_of(name) => session.accuracies.push(mode),
+            _ if let Some(scale) = Scale::from_word(name) => session.scales.push(scale),
+            _ => return Err(format!("an attack has no `{word}`")),
+        }
+    }
+    all_if_none(&mut session.families, &Family::ALL);
+    all_if_none(&mut session.accuracies, &[Accuracy::Balanced, Accuracy::Fast]);
+    all_if_none(&mut session.scales, &Scale::ALL);
+    let seeds = *numbers.first().ok_or("say how many seeds")?;
+    session.seeds = (numbers.get(1).copied().unwrap_or(0), seeds);
+    let broken = session.run(&mut finds, |line| {
+        // Lines between data are comments.
+        say(&if is_data { format!("# {line}") } else { line.to_owned() });
+    })?;
+    if is_data {
+        say(finds.measured()?.to_string().trim_end());
+    }
+    Ok(broken)
+}
+
+fn all_if_none<T: Copy>(some: &mut Vec<T>, all: &[T]) {
+    if some.is_empty() {
+        some.extend_from_slice(all);
+    }
+}
+
+fn replay(mut scenario: Scenario, say: &mut impl FnMut(&str)) -> Result<u64, String> {
     scenario.keep_notes = true;
     scenario.probes =
         (1..scenario.last_ns() / PROBE_EVERY_NS).map(|k| k * PROBE_EVERY_NS).collect();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use cluster::{Cluster, Config, LinkId};
 use limiter::{Bucket, Limiter, Plan, Request, ShareConfig, StoreConfig, Ticket, WhenFull};
 
+use crate::acknowledged::OpenBatches;
 use crate::network::End;
 use crate::scenario::{Scenario, endpoint};
 
@@ -44,6 +45,8 @@ pub(crate) struct Process {
     pub(crate) waiters: usize,
     /// The last batch that was counted: it is sent to every peer, and counts once.
     pub(crate) last_batch: Option<Arc<[u8]>>,
+    /// Its batches that some other node has not acknowledged.
+    pub(crate) open: OpenBatches,
 }
 
 impl Process {
@@ -75,6 +78,7 @@ impl Process {
             held: BTreeMap::new(),
             waiters: 0,
             last_batch: None,
+            open: OpenBatches::new(node, scenario.nodes),
         })
     }
 

@@ -15,6 +15,8 @@ pub(crate) struct Reading {
     pub(crate) unknown: i64,
     /// The same without what was given back.
     pub(crate) untold: i64,
+    /// Units that are in flight: what was given back is this node's own until it is in a batch.
+    pub(crate) flying: i64,
     /// The part of them that is only reserved.
     pub(crate) reserved: i64,
     /// Batches that are not acknowledged by all.
@@ -27,11 +29,13 @@ impl Reading {
     /// Reads `bucket` on `process` at its own time `local_ns`.
     pub(crate) fn of(process: &Process, bucket: Bucket, local_ns: u64) -> Self {
         let state: BucketState = process.limiter.bucket_state(local_ns, bucket).unwrap_or_default();
+        let in_flight = state.in_flight.saturating_add(state.returned);
         Self {
             level: state.level,
             charge: i128::from(state.charge),
             unknown: state.unpublished.saturating_add(state.in_flight),
-            untold: state.unpublished.max(0).saturating_add(state.in_flight.max(0)),
+            untold: state.unpublished.max(0).saturating_add(in_flight),
+            flying: state.unpublished.saturating_add(in_flight),
             reserved: i64::try_from(state.reserved).unwrap_or(i64::MAX),
             open_batches: state.open_batches,
             allowance: state.allowance,
@@ -40,7 +44,7 @@ impl Reading {
 
     /// What is in flight above what may be.
     pub(crate) fn beyond_allowance(&self) -> Option<String> {
-        let flying = self.unknown - self.reserved;
+        let flying = self.flying - self.reserved;
         (flying > self.allowance)
             .then(|| format!("has {flying} units in flight, {} may be", self.allowance))
     }

@@ -45,12 +45,31 @@ pub struct Probe {
 pub struct Excess {
     /// Ticks.
     pub ticks: i128,
+    /// Ticks that were left of the truth at least: the debt's, or how far it was from one.
+    pub least: i128,
     /// Ticks in a unit.
     pub per_unit: u64,
     /// Capacity, in units.
     pub burst: u64,
     /// When, in ns of the scenario.
     pub at_ns: u64,
+}
+
+impl Excess {
+    /// In units, rounded up: a request of one unit that passed too early is one.
+    pub fn units(&self) -> u64 {
+        rounded_up(self.ticks, i128::from(self.per_unit))
+    }
+
+    /// In thousandths of the capacity, rounded up.
+    pub fn permille(&self) -> u64 {
+        rounded_up(self.ticks * 1_000, i128::from(self.per_unit) * i128::from(self.burst))
+    }
+}
+
+fn rounded_up(part: i128, of: i128) -> u64 {
+    let of = of.max(1);
+    u64::try_from((part + of - 1) / of).unwrap_or(0)
 }
 
 /// What a run leaves behind.
@@ -78,6 +97,11 @@ pub struct Record {
     pub notes: Vec<(u64, usize, String)>,
     /// Excess of each key.
     pub excess: Vec<Excess>,
+    /// Times that a node lost peers, or counted some again, after the warm-up.
+    pub changes: u64,
+    /// Longest time that a batch took to be acknowledged by every other node, in ns; of batches that
+    /// were not, up to the end of the run. Counts from the end of the warm-up on.
+    pub acknowledged_ns: u64,
     /// What was not at rest at the end.
     pub stuck: Vec<String>,
     /// Invariants that did not hold: ns of the scenario, what.
@@ -106,6 +130,8 @@ impl Record {
             ready_ns: Vec::new(),
             notes: Vec::new(),
             excess: Vec::new(),
+            changes: 0,
+            acknowledged_ns: 0,
             stuck: Vec::new(),
             broken: Vec::new(),
             trace: Trace::default(),
@@ -139,7 +165,14 @@ impl Record {
         self.ready_ns.push((node, now_ns));
     }
 
+    /// A batch was acknowledged by every other node, or never was, `within_ns` after it was sent.
+    pub(crate) fn acknowledged(&mut self, within_ns: u64) {
+        self.acknowledged_ns = self.acknowledged_ns.max(within_ns);
+    }
+
     pub(crate) fn note(&mut self, now_ns: u64, node: usize, note: &Note) {
+        let is_change = matches!(note, Note::Lost { .. } | Note::Counted { .. });
+        self.changes += u64::from(now_ns >= self.warm_up_ns && is_change);
         if self.keep_notes && self.notes.len() < NOTES_MAX {
             self.notes.push((now_ns, node, format!("{note:?}")));
         }

@@ -3,6 +3,7 @@
 //! Everything is single-threaded and drawn from the scenario's seed, so that a scenario replays to the
 //! same trace. What nodes do is in `drive.rs`.
 
+use crate::ceiling;
 use crate::clock::{MS, SECOND};
 use crate::dice::Dice;
 use crate::invariants::Inspector;
@@ -123,7 +124,13 @@ impl World {
     fn end(mut self) -> Record {
         self.inspect();
         let stuck = self.stuck();
+        for process in self.nodes.iter().filter_map(|node| node.process.as_ref()) {
+            self.record.acknowledged(process.open.open_for_ns(self.now_ns));
+        }
         self.record.close(&self.scenario, self.trace, stuck, &self.inspector);
+        let broken = ceiling::broken(&self.scenario, &self.record);
+        let end_ns = self.record.scenario_ns(self.now_ns);
+        self.record.broken.extend(broken.into_iter().map(|what| (end_ns, what)));
         self.record
     }
 
@@ -232,6 +239,9 @@ impl World {
                 return;
             }
             Delivery::Frame(_, frame) => {
+                if let Some(within_ns) = process.open.received(peer, frame, self.now_ns) {
+                    self.record.acknowledged(within_ns);
+                }
                 process.cluster.received(local_ns, link, frame);
                 digest(frame)
             }

@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use limiter::Request;
+use relay::Relay;
 use tempfile::TempDir;
 use wire::RequestWriter;
 
 use super::time::PATIENCE;
-use super::{Caller, Node, Place, Surface, check, pause, run_in, wait_until};
+use super::{Caller, Network, Node, Place, Surface, check, pause, run_in, wait_until};
 
 /// One limit: 100 an hour for each key.
 pub(crate) const HUNDRED_PER_HOUR: &str = "[[limit]]\nname = \"per-key\"\nrate = \"100/h\"\n";
@@ -29,7 +30,12 @@ const PORT: u16 = 7401;
 pub(crate) struct Fleet {
     folder: Arc<TempDir>,
     names: Vec<String>,
-    network: [u8; 2],
+    /// Where each node listens for peers, and sends from.
+    listen: Vec<SocketAddr>,
+    /// Where each is dialled: there, or at its front of a relay.
+    fronts: Vec<SocketAddr>,
+    /// The process in whose network namespace each runs; none: in the test's own.
+    hosts: Vec<u32>,
 }
 
 impl Fleet {
@@ -42,9 +48,47 @@ impl Fleet {
     /// The same with lines of their own in `[cluster]`, its name among them.
     #[track_caller]
     pub(crate) fn with(names: &[&str], lines: &str, limits: &str) -> Self {
+        let listen = on_loopback(names.len());
+        Self::placed(names, lines, limits, &listen, &listen, Vec::new())
+    }
+
+    /// The same, and all that the nodes say to each other goes through a relay, where the nodes have
+    /// the places of their names.
+    #[track_caller]
+    pub(crate) fn behind_relay(
+        names: &[&str],
+        lines: &str,
+        limits: &str,
+        seed: u64,
+    ) -> (Self, Relay) {
+        let listen = on_loopback(names.len());
+        let relay = Relay::start(seed, &listen).expect("a relay");
+        let fronts: Vec<_> = (0..names.len()).map(|node| relay.front(node)).collect();
+        (Self::placed(names, lines, limits, &listen, &fronts, Vec::new()), relay)
+    }
+
+    /// Nodes each on a host of its own.
+    #[track_caller]
+    pub(crate) fn on_hosts(names: &[&str], limits: &str, network: &Network) -> Self {
+        let listen: Vec<_> =
+            (0..names.len()).map(|host| (network.address(host), PORT).into()).collect();
+        let hosts = (0..names.len()).map(|host| network.host_process(host)).collect();
+        Self::placed(names, "name = \"test\"", limits, &listen, &listen, hosts)
+    }
+
+    #[track_caller]
+    fn placed(
+        names: &[&str],
+        lines: &str,
+        limits: &str,
+        listen: &[SocketAddr],
+        fronts: &[SocketAddr],
+        hosts: Vec<u32>,
+    ) -> Self {
         let folder = Arc::new(tempfile::tempdir().expect("a folder for temporary files"));
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        let fleet = Self { folder, names, network: network() };
+        let (listen, fronts) = (listen.to_vec(), fronts.to_vec());
+        let fleet = Self { folder, names, listen, fronts, hosts };
         fleet.write(lines, limits);
         fleet.certify(&["cert", "init"]);
         let named = fleet.names.iter().flat_map(|name| ["--node", name.as_str()]);
@@ -54,16 +98,18 @@ impl Fleet {
 
     /// Writes the file anew. Nodes that run do not read it.
     pub(crate) fn write(&self, lines: &str, limits: &str) {
-        let peers: Vec<_> = (0..self.names.len()).map(|i| format!("\"{}\"", self.at(i))).collect();
+        let peers: Vec<_> = self.fronts.iter().map(|front| format!("\"{front}\"")).collect();
         let mut text = format!(
             "[listen]\nudp = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\nunix = \"{{node}}.sock\"\n\n\
              [cluster]\npeers = [{}]\n\
              tls = {{ ca = \"ca.pem\", cert = \"{{node}}.pem\", key = \"{{node}}.key\" }}\n{lines}\n",
             peers.join(", ")
         );
-        for (index, name) in self.names.iter().enumerate() {
-            let at = self.at(index);
+        for ((name, at), front) in self.names.iter().zip(&self.listen).zip(&self.fronts) {
             text.push_str(&format!("\n[node.{name}.cluster]\nlisten = \"{at}\"\n"));
+            if front != at {
+                text.push_str(&format!("advertise = \"{front}\"\n"));
+            }
         }
         text.push_str(&format!("\n{limits}"));
         fs::write(self.folder.path().join("cluster.toml"), text).expect("a file in our own folder");
@@ -80,11 +126,9 @@ impl Fleet {
         self.folder.path()
     }
 
-    /// Where peers reach the node of this index.
+    /// Where the node of this index listens for peers.
     pub(crate) fn at(&self, index: usize) -> SocketAddr {
-        let host = u8::try_from(index + 1).expect("a few nodes");
-        let [a, b] = self.network;
-        (Ipv4Addr::new(127, a, b, host), PORT).into()
+        self.listen[index]
     }
 
     pub(crate) fn place(&self, name: &str) -> Arc<Place> {
@@ -106,17 +150,31 @@ impl Fleet {
     #[track_caller]
     pub(crate) fn spawn(&self, name: &str) -> Node {
         let place = self.place(name);
-        let command = place.command();
+        let index = self.names.iter().position(|it| it == name).expect("a name of the fleet");
+        let command = match self.hosts.get(index) {
+            Some(host) => place.command_on(*host),
+            None => place.command(),
+        };
         Node::spawn_unready(place, command)
+    }
+
+    /// Ends a node in this way and starts one of its name.
+    #[track_caller]
+    pub(crate) fn spawn_after(&self, node: Node, end: impl FnOnce(Node)) -> Node {
+        let name = node.place().node().to_owned();
+        end(node);
+        self.spawn(&name)
     }
 }
 
-/// A network of loopback for one test: the processes of two runs of the tests are not the same, nor
+/// Addresses of loopback for one test: the processes of two runs of the tests are not the same, nor
 /// are two tests of one run.
-fn network() -> [u8; 2] {
+fn on_loopback(nodes: usize) -> Vec<SocketAddr> {
     static NEXT: AtomicU8 = AtomicU8::new(0);
-    let process = u8::try_from(std::process::id() % 250).expect("below 250");
-    [process + 1, NEXT.fetch_add(1, Ordering::Relaxed)]
+    let process = u8::try_from(std::process::id() % 250).expect("below 250") + 1;
+    let test = NEXT.fetch_add(1, Ordering::Relaxed);
+    let hosts = (1..=u8::MAX).take(nodes);
+    hosts.map(|host| (Ipv4Addr::new(127, process, test, host), PORT).into()).collect()
 }
 
 /// Waits until `node` reaches as many members as there are, itself included.
@@ -125,6 +183,12 @@ pub(crate) fn await_reached(node: &Node, members: usize) {
     await_cluster(node, &format!("reaches {members} of {members}"), |cluster| {
         cluster["members"] == members && cluster["reached"] == members
     });
+}
+
+/// Waits until `node` reaches so many members, itself included, whatever their number.
+#[track_caller]
+pub(crate) fn await_reach(node: &Node, members: usize) {
+    await_cluster(node, &format!("reaches {members}"), |cluster| cluster["reached"] == members);
 }
 
 /// Waits until what `node` tells of its cluster is as it should be.
@@ -139,6 +203,14 @@ pub(crate) fn await_cluster(node: &Node, what: &str, is: impl Fn(&serde_json::Va
 pub(crate) fn left(node: &Node, key: &str) -> u64 {
     let peek: Request<'_> = check("GET /", key).with_op(limiter::Op::Peek);
     node.caller(Surface::Stream).decide(&peek).remaining.expect("a number")
+}
+
+/// Milliseconds until the bucket of `key` is full again, as `node` tells a peek. Unlike what is left,
+/// it tells how deep in debt the bucket is.
+#[track_caller]
+pub(crate) fn full_after_ms(node: &Node, key: &str) -> u64 {
+    let peek: Request<'_> = check("GET /", key).with_op(limiter::Op::Peek);
+    node.caller(Surface::Stream).decide(&peek).reset_after_ms.expect("a time")
 }
 
 /// How long a check may be held that should pass: all tests share the machine, and peers may be slow.
@@ -172,6 +244,12 @@ fn ask(caller: &mut Caller, key: &str, count: usize, max_wait: Duration) -> usiz
     let reply = caller.receive().expect("the frame is answered");
     let Ok(wire::ServerFrame::Reply(reply)) = wire::decode_reply(&reply) else { panic!("a reply") };
     reply.answers().filter(|answer| answer.as_ref().is_ok_and(|answer| answer.allowed)).count()
+}
+
+/// Asks `count` checks of one key in one frame that nobody waits for, and gives how many passed.
+#[track_caller]
+pub(crate) fn grab(node: &Node, key: &str, count: usize) -> usize {
+    ask(&mut node.caller(Surface::Stream), key, count, Duration::ZERO)
 }
 
 /// Spends everything that is left of `per-key` to `key`, and gives how much that was. The last units

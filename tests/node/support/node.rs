@@ -89,6 +89,13 @@ impl Place {
         command
     }
 
+    /// The command that starts a node here in the network namespace of the process `host`.
+    pub(crate) fn command_on(&self, host: u32) -> Command {
+        let mut command = super::network::command_on(host, RLNODE);
+        self.prepare(&mut command);
+        command
+    }
+
     fn prepare(&self, command: &mut Command) {
         command.arg("--config").arg(self.config_path()).args(["--node", &self.node]);
         command.current_dir(self.folder()).env("TMPDIR", self.folder());

@@ -121,6 +121,12 @@ fn read_proc(id: u32, file: &str) -> String {
     std::fs::read_to_string(format!("/proc/{id}/{file}")).expect("the process runs")
 }
 
+/// Says what a test measured, to whoever reads with `--nocapture` or of a test that failed.
+#[expect(clippy::print_stdout, reason = "the test harness shows it where it was asked for")]
+pub(crate) fn say(what: &str) {
+    println!("{what}");
+}
+
 /// Says that a test, or a part of it, was left out: past the test harness, which would keep it to
 /// itself where nothing fails.
 pub(crate) fn say_left_out(what: &str) {

@@ -47,18 +47,10 @@ pub(super) fn ask(out: &mut Vec<u8>, keys: &mut Keys, checks: usize) {
 }
 
 pub(super) fn read(bytes: &[u8], checks: usize) -> Result<Option<Answered>, &'static str> {
-    const HEAD_END: &[u8] = b"\r\n\r\n";
-    let Some(head_bytes) = bytes.windows(HEAD_END.len()).position(|end| end == HEAD_END) else {
-        return if bytes.len() > HEAD_BYTES_MAX { Err("its head has no end") } else { Ok(None) };
-    };
-    let head = std::str::from_utf8(&bytes[..head_bytes]).map_err(|_| "its head is not text")?;
-    let is_ok = status(head)? == 200;
-    let body_at = head_bytes + HEAD_END.len();
-    let end = body_at + content_length(head)?;
-    let Some(body) = bytes.get(body_at..end) else { return Ok(None) };
-    let mut answered = Answered { bytes: end, ..Answered::default() };
-    if is_ok {
-        let body = std::str::from_utf8(body).map_err(|_| "its body is not text")?;
+    let Some(response) = read_response(bytes)? else { return Ok(None) };
+    let mut answered = Answered { bytes: response.bytes, ..Answered::default() };
+    if response.status == 200 {
+        let body = std::str::from_utf8(response.body).map_err(|_| "its body is not text")?;
         for (at, field) in body.match_indices(ALLOWED) {
             if body[at + field.len()..].starts_with("true") {
                 answered.allowed += 1;
@@ -73,16 +65,51 @@ pub(super) fn read(bytes: &[u8], checks: usize) -> Result<Option<Answered>, &'st
     Ok(Some(answered))
 }
 
+/// A complete response.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Response<'b> {
+    pub(super) status: u16,
+    head: &'b str,
+    body: &'b [u8],
+    /// Of all of it.
+    pub(super) bytes: usize,
+}
+
+impl Response<'_> {
+    /// Whether it has a header of this name.
+    pub(super) fn has_header(&self, name: &str) -> bool {
+        header(self.head, name).is_some()
+    }
+}
+
+/// Reads a response from the front of `bytes`; none if it is not complete.
+pub(super) fn read_response(bytes: &[u8]) -> Result<Option<Response<'_>>, &'static str> {
+    const HEAD_END: &[u8] = b"\r\n\r\n";
+    let Some(head_bytes) = bytes.windows(HEAD_END.len()).position(|end| end == HEAD_END) else {
+        return if bytes.len() > HEAD_BYTES_MAX { Err("its head has no end") } else { Ok(None) };
+    };
+    let head = std::str::from_utf8(&bytes[..head_bytes]).map_err(|_| "its head is not text")?;
+    let status = status(head)?;
+    let body_at = head_bytes + HEAD_END.len();
+    let end = body_at + content_length(head)?;
+    let Some(body) = bytes.get(body_at..end) else { return Ok(None) };
+    Ok(Some(Response { status, head, body, bytes: end }))
+}
+
 fn status(head: &str) -> Result<u16, &'static str> {
     let line = head.lines().next().unwrap_or_default();
     let code = line.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3));
     code.and_then(|code| code.parse().ok()).ok_or("it has no status line")
 }
 
-fn content_length(head: &str) -> Result<usize, &'static str> {
+fn header<'h>(head: &'h str, name: &str) -> Option<&'h str> {
     let mut fields = head.lines().skip(1).filter_map(|line| line.split_once(':'));
-    let length = fields.find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
-    let length = length.and_then(|(_, value)| value.trim().parse().ok());
+    let field = fields.find(|(of_field, _)| of_field.eq_ignore_ascii_case(name));
+    field.map(|(_, value)| value.trim())
+}
+
+fn content_length(head: &str) -> Result<usize, &'static str> {
+    let length = header(head, "content-length").and_then(|value| value.parse().ok());
     length.filter(|&bytes| bytes <= BODY_BYTES_MAX).ok_or("it has no content length within bounds")
 }
 

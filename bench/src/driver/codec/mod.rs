@@ -2,12 +2,14 @@
 //! question and bytes back into the count of its answers. It sends nothing and reads no clock.
 
 mod frame;
+mod get;
 mod http;
 mod redis;
 pub(crate) mod resp;
 
 use std::fmt;
 
+pub(crate) use get::Page;
 pub(crate) use redis::Bucket;
 
 use crate::keys::Keys;
@@ -26,6 +28,8 @@ pub(crate) enum Codec {
     },
     /// `POST /v1/check` of rlnode.
     Http,
+    /// `GET` of a page, one for each check, pipelined: what a gateway in front of rlnode is asked.
+    Get(Page),
     /// A token bucket in redis, one `EVALSHA` for each check, pipelined.
     Redis(Bucket),
 }
@@ -50,7 +54,7 @@ pub(crate) struct Answered {
 pub(crate) enum CodecError {
     /// Not a frame of rlnode.
     Frame(wire::FrameError),
-    /// Not an HTTP response as rlnode gives it; what is wrong with it.
+    /// Not an HTTP response as rlnode or a gateway gives it; what is wrong with it.
     Http(&'static str),
     /// Not a reply of redis; what is wrong with it.
     Resp(&'static str),
@@ -79,6 +83,7 @@ impl Codec {
         match self {
             Self::Frame { is_padded } => frame::ask(out, id, keys, checks, *is_padded),
             Self::Http => http::ask(out, keys, checks),
+            Self::Get(page) => page.ask(out, keys, checks),
             Self::Redis(bucket) => bucket.ask(out, keys, checks, now_ms),
         }
     }
@@ -92,6 +97,7 @@ impl Codec {
         match self {
             Self::Frame { .. } => frame::read(bytes, checks).map_err(CodecError::Frame),
             Self::Http => http::read(bytes, checks).map_err(CodecError::Http),
+            Self::Get(page) => page.read(bytes, checks).map_err(CodecError::Http),
             Self::Redis(_) => redis::read(bytes, checks).map_err(CodecError::Resp),
         }
     }

@@ -6,12 +6,14 @@
 //! name, else nothing. A request looks its own anchors up, and only what it finds there is tested in
 //! full.
 
+mod considered;
 mod index;
 mod pattern;
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
+pub use considered::{CONSIDERED_MAX, Consideration, Considered, Fit, Lack};
 pub(crate) use index::PatternId;
 use index::{EndpointIndex, Matches};
 pub(crate) use pattern::{Pattern, PatternRank};

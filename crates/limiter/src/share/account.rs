@@ -1,11 +1,12 @@
 //! One bucket on a member of a cluster: its level, its charge and its motion, read and changed under
 //! the lock of its shard.
 
+use super::charge::Charge;
 use super::delta::Bucket;
 use super::ledger::Ledger;
 use super::members::Members;
 use super::motion::Motion;
-use super::stand::{Burden, SharedBucket, Stand};
+use super::stand::{SharedBucket, Stand};
 use crate::algorithm::TokenBucket;
 use crate::store::Shard;
 
@@ -131,26 +132,14 @@ impl<'a> Account<'a> {
 
     /// Where the bucket stands in its group; in a group of one if the sync side does not run
     /// (`is_alive`), so that nothing is known of peers.
-    pub(crate) fn stand(&mut self, is_alive: bool, sync_interval_ns: u64) -> Stand {
+    pub(crate) fn stand(&self, is_alive: bool, sync_interval_ns: u64) -> Stand {
         let (level, hash, shared) = (self.common_level(), self.bucket.hash, self.shared);
-        let burden = self.shard.ledger().map_or_else(Burden::default, |l| l.burden(hash));
-        let unpublished = self.unpublished_ticks();
-        let alone = (!is_alive).then(|| self.ledger().map(|ledger| ledger.view.alone())).flatten();
         let Some(ledger) = self.shard.ledger() else {
             return Stand::lone(&shared, level);
         };
-        let motion = ledger.motion_ref(hash);
-        match alone {
-            None => {
-                Stand::new(&shared, hash, level, burden, motion, &ledger.view, sync_interval_ns)
-            }
-            Some(alone) => {
-                // What peers may not know is taken from this node's part alone, as in a split.
-                let level = level + unpublished;
-                let burden = Burden { ticks: burden.ticks + unpublished, ..burden };
-                Stand::new(&shared, hash, level, burden, motion, &alone, sync_interval_ns)
-            }
-        }
+        let (burden, motion) = (ledger.burden(hash), ledger.motion_ref(hash));
+        let view = (&*ledger.view, is_alive);
+        Stand::seen(&shared, hash, level, burden, motion, view, sync_interval_ns)
     }
 
     /// How many members there are.
@@ -205,13 +194,13 @@ impl<'a> Account<'a> {
         if ledger.view.is_whole() {
             return self.lower(ticks);
         }
-        let debt_max = shared.debt_max(ledger.view.size());
+        let missing_max = shared.missing_max(ledger.view.size());
         let Some(charge) = ledger.charge_or_new(bucket, now_ns) else {
             // No row is free. Taken from the common level it weighs n/N of what it should on this
             // group's part; forgotten it would weigh nothing.
             return self.lower(ticks);
         };
-        let is_clipped = charge.add(ticks, debt_max);
+        let is_clipped = charge.add(ticks, missing_max);
         charge.relief = charge.relief.min(charge.ticks.max(0));
         if is_clipped { Charged::Clipped } else { Charged::Whole }
     }
@@ -220,9 +209,9 @@ impl<'a> Account<'a> {
     /// room to.
     pub(crate) fn add_charge(&mut self, ticks: i128) -> bool {
         let (bucket, now_ns) = (self.bucket, self.now_ns);
-        let debt_max = self.shared.debt_max(self.members());
+        let missing_max = self.shared.missing_max(self.members());
         let charge = self.ledger().and_then(|ledger| ledger.charge_or_new(bucket, now_ns));
-        charge.map(|charge| charge.add(ticks, debt_max)).is_some()
+        charge.map(|charge| charge.add(ticks, missing_max)).is_some()
     }
 
     /// Makes the charge `ticks`, within the deepest debt.
@@ -244,9 +233,9 @@ impl<'a> Account<'a> {
     /// Lowers the common level by `ticks`, to the deepest debt at most; a negative number raises it, to
     /// full at most.
     pub(crate) fn lower(&mut self, ticks: i128) -> Charged {
-        let debt_max = i128::from(self.shared.debt_max(self.members()));
+        let missing_max = i128::from(self.shared.missing_max(self.members()));
         let wanted = i128::from(self.missing()) + ticks;
-        let kept = wanted.clamp(0, debt_max);
+        let kept = wanted.clamp(0, missing_max);
         if !self.write_missing(u64::try_from(kept).unwrap_or(u64::MAX >> 1)) {
             return Charged::Dropped;
         }
@@ -293,13 +282,24 @@ pub(crate) fn drain(
 ) {
     let (n, size) = (ledger.view.reach(), ledger.view.size());
     let Some(charge) = ledger.charge(hash) else { return };
+    charge.drain(now_ns, refill(charge, shared, full_at, now_ns), n, size);
+    if charge.is_settled() {
+        ledger.remove_charge(hash);
+    }
+}
+
+/// Ticks that flowed since the last drain of `charge` while the level, full since the tick `full_at`,
+/// was full.
+pub(super) fn refill(
+    charge: &Charge,
+    shared: &SharedBucket,
+    full_at: Option<u64>,
+    now_ns: u64,
+) -> u128 {
     let since_drain = shared.bucket.elapsed(now_ns.saturating_sub(charge.drained_ns()));
     let since_full = full_at.map_or(u128::MAX, |full_at| {
         let passed = shared.bucket.tick(now_ns).wrapping_sub(full_at).cast_signed();
         u128::from(u64::try_from(passed).unwrap_or(0))
     });
-    charge.drain(now_ns, since_drain.min(since_full), n, size);
-    if charge.is_settled() {
-        ledger.remove_charge(hash);
-    }
+    since_drain.min(since_full)
 }

@@ -42,12 +42,12 @@ impl Charge {
         Self { bucket, ticks: 0, relief: 0, drained_ns: now_ns, remainder: 0, owed }
     }
 
-    /// Adds `ticks`, within `debt_max` either way; whether that cut it.
-    pub(crate) fn add(&mut self, ticks: i128, debt_max: u64) -> bool {
-        let debt_max = i128::from(debt_max);
+    /// Adds `ticks`, within `missing_max` either way; whether that cut it.
+    pub(crate) fn add(&mut self, ticks: i128, missing_max: u64) -> bool {
+        let missing_max = i128::from(missing_max);
         let wanted = i128::from(self.ticks) + ticks;
-        self.ticks = saturated(wanted.clamp(-debt_max, debt_max));
-        wanted > debt_max
+        self.ticks = saturated(wanted.clamp(-missing_max, missing_max));
+        wanted > missing_max
     }
 
     /// Pays the charge back by what a full level would have lost since the last drain: of `refill`

@@ -226,7 +226,9 @@ impl Limiter {
                 self.apply(Op::Check, hit, &mut locked);
             }
         }
+        let at_ns = locked.now_ns();
         drop(locked);
+        self.testify(Op::Check, !is_kept, at_ns, hits);
         if !is_gone {
             self.count_share_denied(hits);
             hits.iter().for_each(|hit| self.tally(question, hit, !is_kept));
@@ -284,17 +286,25 @@ impl Limiter {
                 self.ask_early(&mut account);
             }
             hit.moved(ticks);
+            if let State::Bucket { seat, .. } = &mut hit.state {
+                seat.moved = units.unsigned_abs();
+            }
         }
         if is_clipped {
             self.note_clipped(hit);
         }
     }
 
-    /// Counts the checks among `hits` that were denied for want of a share.
+    /// Counts a check that was denied if it was for want of a share: as one, and for each of `hits` that
+    /// had units left.
     pub(crate) fn count_share_denied(&self, hits: &[Hit<'_>]) {
-        if let Some(fleet) = self.fleet()
-            && hits.iter().any(|hit| hit.is_short() && !hit.rule.shadow)
-        {
+        let Some(fleet) = self.fleet() else { return };
+        let mut is_counted = false;
+        for hit in hits.iter().filter(|hit| hit.is_short() && !hit.rule.shadow) {
+            self.note_share_denied(hit);
+            is_counted = true;
+        }
+        if is_counted {
             fleet.event(FleetEvent::ShareDenied);
         }
     }

@@ -8,7 +8,7 @@ pub(crate) const ONE: u64 = 256;
 /// Demand below which a bucket counts as not asked for elsewhere: a half.
 pub(crate) const IDLE: u32 = 128;
 /// Steps of the fading in a second.
-const STEPS_PER_SECOND: u64 = 64;
+pub(super) const STEPS_PER_SECOND: u64 = 64;
 /// Whole seconds after which nothing is left of the greatest demand.
 const GONE_SECONDS: u32 = 24;
 /// e^(-1/64) in 2^-64.

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::delta::{Bucket, ShareCounts};
+use super::stand::SharedBucket;
+use crate::matching::Slot;
 use crate::{Freshness, Wait};
 
 /// Shared by all threads that decide, and by the one that exchanges with peers.
@@ -23,6 +25,8 @@ pub(crate) struct Fleet {
     freshness: AtomicU64,
     events: [AtomicU64; EVENTS],
     debt_permille: AtomicU64,
+    /// Deepest debt seen, in units, by slot.
+    debts: Box<[AtomicU64]>,
 }
 
 /// What can happen.
@@ -41,7 +45,7 @@ pub(crate) enum FleetEvent {
 const EVENTS: usize = 8;
 
 impl Fleet {
-    pub(crate) fn new(sync_interval_ns: u64) -> Self {
+    pub(crate) fn new(sync_interval_ns: u64, rules: usize) -> Self {
         Self {
             sync_interval_ns,
             early: Mutex::new(Vec::new()),
@@ -51,6 +55,7 @@ impl Fleet {
             freshness: AtomicU64::new((Freshness::Starting as u64) << 32),
             events: Default::default(),
             debt_permille: AtomicU64::new(0),
+            debts: (0..rules).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
@@ -116,12 +121,24 @@ impl Fleet {
         self.events[event as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes a debt of `debt` ticks in a bucket that is full at `full`.
-    pub(crate) fn note_debt(&self, debt: i128, full: i128) {
-        if debt > 0 && full > 0 {
-            let permille = u64::try_from(debt * 1_000 / full).unwrap_or(u64::MAX);
-            self.debt_permille.fetch_max(permille, Ordering::Relaxed);
+    /// Notes that the level of a bucket of the rule at `slot` is `level` ticks.
+    pub(crate) fn note_level(&self, slot: Slot, level: i128, shared: &SharedBucket) {
+        let full = shared.ticks(shared.bucket.burst());
+        if level >= 0 || full <= 0 {
+            return;
         }
+        let permille = u64::try_from(-level * 1_000 / full).unwrap_or(u64::MAX);
+        self.debt_permille.fetch_max(permille, Ordering::Relaxed);
+        if let Some(deepest) = self.debts.get(usize::from(slot)) {
+            // Rounded up: a debt is never told smaller than it was.
+            let units = (-level).unsigned_abs().div_ceil(u128::from(shared.bucket.per_unit()));
+            deepest.fetch_max(u64::try_from(units).unwrap_or(u64::MAX), Ordering::Relaxed);
+        }
+    }
+
+    /// Deepest debt seen in any bucket of each rule, in units rounded up, by slot.
+    pub(crate) fn deepest_debts(&self) -> Vec<u64> {
+        self.debts.iter().map(|deepest| deepest.load(Ordering::Relaxed)).collect()
     }
 
     /// The counts that are not of the store.

@@ -90,18 +90,20 @@ impl Ledger {
         self.charges.find_mut(hash, |charge| charge.bucket.hash == hash)
     }
 
+    pub(crate) fn charge_ref(&self, hash: u64) -> Option<&Charge> {
+        self.charges.find(hash, |charge| charge.bucket.hash == hash)
+    }
+
     /// What is charged to the bucket `hash`.
     pub(crate) fn burden(&self, hash: u64) -> Burden {
         if self.charges.is_empty() {
             return Burden::default();
         }
-        let charge = self.charges.find(hash, |charge| charge.bucket.hash == hash);
-        charge.map_or_else(Burden::default, Charge::burden)
+        self.charge_ref(hash).map_or_else(Burden::default, Charge::burden)
     }
 
     pub(crate) fn has_charge(&self, hash: u64) -> bool {
-        !self.charges.is_empty()
-            && self.charges.find(hash, |charge| charge.bucket.hash == hash).is_some()
+        !self.charges.is_empty() && self.charge_ref(hash).is_some()
     }
 
     /// The charge of `bucket`, made if there is none; none if there is no room.
@@ -114,6 +116,13 @@ impl Ledger {
             self.charges.insert_unique(bucket.hash, charge, |charge| charge.bucket.hash);
         }
         self.charge(bucket.hash)
+    }
+
+    /// Whether a spend of the bucket `hash` would find its rows: a motion, and a charge while members are
+    /// missing. Motions at rest, which could give way, count as taken.
+    pub(crate) fn has_room_for(&self, hash: u64) -> bool {
+        let has_motion = self.motions.len() < self.rows_max || self.motion_ref(hash).is_some();
+        has_motion && (self.view.is_whole() || self.has_room_for_charge(hash))
     }
 
     pub(crate) fn has_room_for_charge(&self, hash: u64) -> bool {

@@ -5,6 +5,7 @@
 //! follows the demand that every reachable peer has acknowledged.
 
 mod account;
+pub mod bound;
 mod charge;
 mod decide;
 mod delta;
@@ -28,4 +29,5 @@ pub(crate) use stand::{Judgement, SharedBucket, Stand};
 pub use delta::{Bucket, Delta, Loss, Numbers, ShareCounts, Standing, StorePart, Sum, Tail};
 pub use members::{MEMBERS_MAX, Members, member_id, rendezvous};
 pub use state::BucketState;
+pub(crate) use state::look;
 pub use view::{View, ViewMember};

@@ -1,7 +1,12 @@
 //! A bucket in motion: what this node has spent and peers have not acknowledged, and who asks for it.
 
 use super::delta::Bucket;
-use super::demand::{Fading, IDLE, step_at};
+use super::demand::{Fading, IDLE, ONE, step_at};
+
+/// Own spends are published before a claim is acknowledged that is at least 3 in 100 of all demand.
+const CLAIM_PERCENT: u64 = 3;
+/// And before claims are that together are a sixteenth of it.
+pub(super) const CLAIMS_PART: u64 = 16;
 
 /// What is known of a bucket while it moves. Demand is in the fixed point of [`super::demand`].
 #[derive(Clone, Debug)]
@@ -11,6 +16,9 @@ pub(crate) struct Motion {
     pub(crate) unpublished: i64,
     /// Units in batches that some reachable peer has not acknowledged.
     pub(crate) in_flight: i64,
+    /// Units given back in such batches. Peers that have them may spend them already: they are not for
+    /// this node to spend beside its share.
+    pub(crate) returned: i64,
     /// The part of both that is only reserved.
     pub(crate) reserved: u64,
     /// Units asked for, allowed or not, since the last flush.
@@ -21,6 +29,8 @@ pub(crate) struct Motion {
     pub(crate) own: u32,
     /// Demand that peers reported.
     pub(crate) others: u32,
+    /// The part of it that was reported while own spends were in no batch.
+    heard: u32,
     /// Step of the last fading.
     step: u32,
     /// Batches that carry the bucket and are not acknowledged by all.
@@ -41,11 +51,13 @@ impl Motion {
             bucket,
             unpublished: 0,
             in_flight: 0,
+            returned: 0,
             reserved: 0,
             attempted: 0,
             told: 0,
             own: 0,
             others: 0,
+            heard: 0,
             step: step_at(now_ns),
             opens: 0,
             settles_after: None,
@@ -70,12 +82,47 @@ impl Motion {
         self.others = fading.apply(self.others);
     }
 
+    /// Takes over a peer's claim of `demand`, so that all peers together claim `most` at most; whether
+    /// own spends must be in a batch before it is acknowledged, because they were made with a share
+    /// that the claims since then have made smaller.
+    pub(crate) fn hear(&mut self, claim: u32, most: u32) -> bool {
+        self.others = self.others.saturating_add(claim).min(most);
+        if self.unpublished <= 0 {
+            self.heard = 0;
+            return false;
+        }
+        self.heard = self.heard.saturating_add(claim);
+        let all = u64::from(self.own) + u64::from(self.others) + ONE;
+        let is_large = u64::from(claim) * 100 >= CLAIM_PERCENT * all;
+        is_large || u64::from(self.heard) * CLAIMS_PART >= all
+    }
+
+    /// Moves what was spent since the last batch into one, with a claim of `demand`; gives the units.
+    pub(crate) fn publish(&mut self, demand: u32) -> i64 {
+        let spent = std::mem::take(&mut self.unpublished);
+        self.in_flight = self.in_flight.saturating_add(spent);
+        self.returned = self.returned.saturating_sub(spent.min(0));
+        self.told = self.told.saturating_add(demand);
+        self.heard = 0;
+        self.attempted = 0;
+        self.opens += 1;
+        spent
+    }
+
+    /// Every reachable peer has acknowledged the oldest batch, which carried `spent` units.
+    pub(crate) fn close(&mut self, spent: i64) {
+        self.in_flight = self.in_flight.saturating_sub(spent);
+        self.returned = self.returned.saturating_add(spent.min(0));
+        self.opens = self.opens.saturating_sub(1);
+    }
+
     /// Units spent here that peers may not know, and that are not only reserved. A reservation that
     /// every peer has acknowledged is no longer among the units that they may not know.
     pub(crate) fn flying(&self) -> i64 {
         let reserved = if self.is_settled() { 0 } else { self.reserved };
         let reserved = i64::try_from(reserved).unwrap_or(i64::MAX);
-        self.unpublished.saturating_add(self.in_flight).saturating_sub(reserved)
+        let untold = self.unpublished.saturating_add(self.in_flight);
+        untold.saturating_add(self.returned).saturating_sub(reserved)
     }
 
     /// Whether every peer has acknowledged what is reserved.
@@ -94,5 +141,61 @@ impl Motion {
             && !self.is_dirty
             && !self.is_early
             && self.own.saturating_add(self.others) < IDLE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A bucket for which this node and the others together asked `all` units, a hundred at least.
+    fn moving(all: u32) -> Motion {
+        let mut motion = Motion::new(Bucket { slot: 0, hash: 1 }, 0);
+        motion.others = (all - 1) * 256;
+        motion
+    }
+
+    #[test]
+    fn a_claim_of_three_in_a_hundred_must_wait_for_what_was_spent() {
+        let mut motion = moving(1_000);
+        assert!(!motion.hear(40 * 256, u32::MAX), "nothing was spent");
+        motion.unpublished = 1;
+        assert!(!motion.hear(30 * 256, u32::MAX));
+        assert!(motion.hear(34 * 256, u32::MAX));
+    }
+
+    #[test]
+    fn so_must_smaller_claims_once_they_are_a_sixteenth_of_all() {
+        let mut motion = moving(1_000);
+        motion.unpublished = 1;
+        let waits: Vec<bool> = (0..7).map(|_| motion.hear(10 * 256, u32::MAX)).collect();
+        assert_eq!(waits, [false, false, false, false, false, false, true]);
+        // From the next batch on they are counted anew.
+        assert_eq!((motion.publish(256), motion.unpublished, motion.told), (1, 0, 256));
+        motion.unpublished = 1;
+        assert!(!motion.hear(10 * 256, u32::MAX));
+    }
+
+    #[test]
+    fn what_was_given_back_is_the_nodes_own_until_it_is_told() {
+        let mut motion = moving(1_000);
+        motion.unpublished = -4;
+        assert_eq!(motion.flying(), -4);
+        assert_eq!(motion.publish(0), -4);
+        assert_eq!((motion.in_flight, motion.flying()), (-4, 0));
+        motion.unpublished = 3;
+        assert_eq!((motion.publish(0), motion.flying()), (3, 3));
+        motion.close(-4);
+        assert_eq!((motion.in_flight, motion.flying()), (3, 3));
+        motion.close(3);
+        assert_eq!((motion.in_flight, motion.flying(), motion.opens), (0, 0, 0));
+    }
+
+    #[test]
+    fn claims_that_were_heard_before_anything_was_spent_do_not_count() {
+        let mut motion = moving(1_000);
+        assert!((0..100).all(|_| !motion.hear(10 * 256, u32::MAX)));
+        motion.unpublished = 1;
+        assert!(!motion.hear(10 * 256, u32::MAX));
     }
 }

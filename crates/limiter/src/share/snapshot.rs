@@ -69,7 +69,7 @@ impl Limiter {
                 let shared = *account.shared();
                 let size = account.members();
                 let missing = u64::try_from(standing.missing).unwrap_or(0);
-                account.write_missing(missing.min(shared.debt_max(size)));
+                account.write_missing(missing.min(shared.missing_max(size)));
                 let unpublished = account.unpublished_ticks();
                 account.set_charge(i128::from(standing.charge) + unpublished);
                 let others = shared.scale.convert(standing.others, standing.shift);

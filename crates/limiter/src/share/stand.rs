@@ -2,6 +2,7 @@
 //! node may have in flight.
 
 use super::demand::{IDLE, Scale, Share};
+use super::members::MEMBERS_MAX;
 use super::motion::Motion;
 use super::view::View;
 use crate::algorithm::TokenBucket;
@@ -45,16 +46,22 @@ impl SharedBucket {
         self.accuracy == Accuracy::Balanced
     }
 
-    /// Deepest debt of one bucket on `size` members, in ticks: twice what all of them could have in
-    /// flight at once.
-    pub(crate) fn debt_max(&self, size: usize) -> u64 {
-        let each = match self.accuracy {
-            Accuracy::Balanced => SLACK.max(TRUST),
-            Accuracy::Fast => TRUST_FAST,
-        };
-        let units = u128::from(self.bucket.burst().max(each * size as u64)) * 2;
-        let ticks = units * u128::from(self.bucket.per_unit());
-        u64::try_from(ticks).map_or(DEBT_TICKS_MAX, |ticks| ticks.min(DEBT_TICKS_MAX))
+    /// The most that may be missing in one bucket on `size` members, in ticks: twice what all of them
+    /// can have in flight at once, and what they spend of the refill until they hear of each other, so
+    /// that nothing is cut that honest members spend.
+    pub(crate) fn missing_max(&self, size: usize) -> u64 {
+        let each = self.bucket.burst().max(extra_units(self.accuracy, self.bucket.burst()));
+        let flying = u128::from(each) * 2 * size as u128 * u128::from(self.bucket.per_unit());
+        let ticks = flying.saturating_add(self.bucket.elapsed(UNHEARD_NS));
+        u64::try_from(ticks).map_or(MISSING_TICKS_MAX, |ticks| ticks.min(MISSING_TICKS_MAX))
+    }
+
+    /// The most units of one bucket that a batch of an honest member names: twice what it can have in
+    /// flight, for debits and a reservation.
+    pub(crate) fn spent_max(&self) -> u64 {
+        let burst = self.bucket.burst();
+        let units = burst.max(extra_units(self.accuracy, u64::MAX) * MEMBERS_MAX as u64);
+        units.saturating_mul(2).min(MISSING_TICKS_MAX / self.bucket.per_unit())
     }
 
     /// The ticks of `level` that belong to the group of `view`.
@@ -69,8 +76,19 @@ impl SharedBucket {
     }
 }
 
+/// Units of a bucket of `burst` that a node may have in flight however small its share is.
+pub(super) fn extra_units(accuracy: Accuracy, burst: u64) -> u64 {
+    let trust = match accuracy {
+        Accuracy::Balanced => TRUST,
+        Accuracy::Fast => TRUST_FAST,
+    };
+    SLACK.max(trust.min(burst / 2))
+}
+
+/// Longest time between two exchanges that a cluster may be set to, in nanoseconds.
+const UNHEARD_NS: u64 = 10_000_000_000;
 /// So that a debt lies less than 2^63 ticks ahead, where wrapping differences are unambiguous.
-const DEBT_TICKS_MAX: u64 = (1 << 63) - 1;
+const MISSING_TICKS_MAX: u64 = (1 << 63) - 1;
 
 /// `ticks`, or the nearest number of 64 bits.
 pub(crate) fn saturated(ticks: i128) -> i64 {
@@ -172,6 +190,27 @@ impl Stand {
         Self { level, burden, available, cap, allowance, flying, is_stocked, may_hold, n, size }
     }
 
+    /// The same for a node whose sync side runs (`is_alive`), and otherwise for a group of one: then
+    /// nothing is known of the peers of the view.
+    pub(crate) fn seen(
+        shared: &SharedBucket,
+        hash: u64,
+        level: i128,
+        burden: Burden,
+        motion: Option<&Motion>,
+        (view, is_alive): (&View, bool),
+        sync_interval_ns: u64,
+    ) -> Self {
+        if is_alive {
+            return Self::new(shared, hash, level, burden, motion, view, sync_interval_ns);
+        }
+        // What peers may not know is taken from this node's part alone, as in a split.
+        let unpublished = motion.map_or(0, |motion| shared.signed_ticks(motion.unpublished));
+        let level = level + unpublished;
+        let burden = Burden { ticks: burden.ticks + unpublished, ..burden };
+        Self::new(shared, hash, level, burden, motion, &view.alone(), sync_interval_ns)
+    }
+
     /// Where a bucket stands that nobody else has.
     pub(crate) fn lone(shared: &SharedBucket, level: i128) -> Self {
         let cap = shared.ticks(shared.bucket.burst());
@@ -236,6 +275,11 @@ impl Stand {
     pub(crate) fn allowance_units(&self, shared: &SharedBucket) -> i64 {
         let units = self.allowance.div_euclid(i128::from(shared.bucket.per_unit()));
         i64::try_from(units).unwrap_or(i64::MAX)
+    }
+
+    /// Whole units of the capacity that belong to the group.
+    pub(crate) fn part_units(&self, shared: &SharedBucket) -> u64 {
+        u64::try_from(self.cap / i128::from(shared.bucket.per_unit())).unwrap_or(u64::MAX)
     }
 
     /// Whole units that the group may still spend.

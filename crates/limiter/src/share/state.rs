@@ -1,7 +1,13 @@
 //! One bucket as this node knows it, for whoever shows it or checks the arithmetic.
 
+use super::account::refill;
 use super::delta::Bucket;
+use super::fleet::Fleet;
+use super::motion::Motion;
+use super::stand::{Burden, SharedBucket, Stand};
 use crate::Limiter;
+use crate::algorithm::TokenBucket;
+use crate::store::Shard;
 
 /// A bucket at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,12 +20,27 @@ pub struct BucketState {
     pub unpublished: i64,
     /// Units in batches that some reachable peer has not acknowledged.
     pub in_flight: i64,
+    /// Units given back in such batches: part of `in_flight`, where they count below 0.
+    pub returned: i64,
     /// The part of both that is only reserved.
     pub reserved: u64,
+    /// Units spent here that peers may not know, and that are not only reserved: what `allowance` bounds.
+    pub flying: i64,
     /// Batches that carry the bucket and are not acknowledged by all.
     pub open_batches: u8,
     /// Units that this node may have in flight, reservations aside; rounded down.
     pub allowance: i64,
+    /// Units of the capacity that belong to the group of this node: all of them unless members are
+    /// missing.
+    pub part: u64,
+    /// Units that the group may still spend, rounded down.
+    pub remaining: u64,
+    /// Units of this node's demand of the last second or so that every reachable peer knows.
+    pub demand: u64,
+    /// The same of the peers, as they reported it.
+    pub demand_of_peers: u64,
+    /// The store has an entry for it: the level is not full, or was not when it was last looked at.
+    pub has_entry: bool,
 }
 
 impl Limiter {
@@ -27,23 +48,78 @@ impl Limiter {
     pub fn bucket_state(&self, now_ns: u64, bucket: Bucket) -> Option<BucketState> {
         let fleet = self.fleet()?;
         self.store().with(bucket.hash, now_ns, self.plan(), |shard, now| {
-            let mut account = self.account(shard, bucket, now)?;
-            let stand = account.stand(fleet.is_alive(now), fleet.sync_interval_ns);
-            let allowance = stand.allowance_units(account.shared());
-            let (level, charge) = (account.level(), account.charged());
-            let motion = account.motion();
-            Some(motion.map_or(
-                BucketState { level, charge, allowance, ..Default::default() },
-                |m| BucketState {
-                    level,
-                    charge,
-                    unpublished: m.unpublished,
-                    in_flight: m.in_flight,
-                    reserved: m.reserved,
-                    open_batches: m.opens,
-                    allowance,
-                },
-            ))
+            let shared = *self.account(shard, bucket, now)?.shared();
+            Some(look(shard, &shared, bucket.hash, now, Some(fleet)).1)
         })
+    }
+}
+
+/// Where the bucket `hash` stands among the members, if it is shared with any, and how. Changes nothing:
+/// what fades and is paid back up to `now_ns` does so in a copy.
+pub(crate) fn look(
+    shard: &Shard,
+    shared: &SharedBucket,
+    hash: u64,
+    now_ns: u64,
+    fleet: Option<&Fleet>,
+) -> (Option<Stand>, BucketState) {
+    let full_at = shard.find(hash).map(|(_, entry)| entry.full_at());
+    let missing = full_at.map_or(0, |at| TokenBucket::missing(at, shared.bucket.tick(now_ns)));
+    let common = shared.ticks(shared.bucket.burst()) - i128::from(missing);
+    let has_entry = full_at.is_some();
+    let (Some(ledger), Some(fleet)) = (shard.ledger(), fleet) else {
+        return (None, lone(shared, common, has_entry));
+    };
+    let mut charge = ledger.charge_ref(hash).cloned();
+    if let Some(charge) = &mut charge {
+        let refilled = refill(charge, shared, full_at, now_ns);
+        charge.drain(now_ns, refilled, ledger.view.reach(), ledger.view.size());
+    }
+    let mut motion = ledger.motion_ref(hash).cloned();
+    if let Some(motion) = &mut motion {
+        motion.fade(now_ns);
+    }
+    let burden = charge.as_ref().map_or_else(Burden::default, |charge| charge.burden());
+    let view = (&*ledger.view, fleet.is_alive(now_ns));
+    let motion = motion.as_ref();
+    let stand = Stand::seen(shared, hash, common, burden, motion, view, fleet.sync_interval_ns);
+    let charge = charge.map_or(0, |charge| charge.ticks);
+    let state = BucketState {
+        level: common - i128::from(charge),
+        charge,
+        allowance: stand.allowance_units(shared),
+        part: stand.part_units(shared),
+        remaining: stand.remaining(shared),
+        ..motion.map_or_else(BucketState::default, |motion| moving(shared, motion))
+    };
+    let is_lone = ledger.view.size() == 1;
+    ((!is_lone).then_some(stand), BucketState { has_entry, ..state })
+}
+
+/// What a motion tells.
+fn moving(shared: &SharedBucket, motion: &Motion) -> BucketState {
+    BucketState {
+        unpublished: motion.unpublished,
+        in_flight: motion.in_flight,
+        returned: motion.returned,
+        flying: motion.flying(),
+        reserved: motion.reserved,
+        open_batches: motion.opens,
+        demand: shared.scale.units(motion.own),
+        demand_of_peers: shared.scale.units(motion.others),
+        ..BucketState::default()
+    }
+}
+
+/// A bucket on a node of its own.
+fn lone(shared: &SharedBucket, level: i128, has_entry: bool) -> BucketState {
+    let stand = Stand::lone(shared, level);
+    BucketState {
+        level,
+        allowance: stand.allowance_units(shared),
+        part: stand.part_units(shared),
+        remaining: stand.remaining(shared),
+        has_entry,
+        ..BucketState::default()
     }
 }

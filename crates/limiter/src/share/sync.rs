@@ -3,9 +3,8 @@
 
 use super::account::{Account, Charged};
 use super::delta::{Bucket, Delta, ShareCounts, StorePart};
-use super::demand::ONE;
 use super::fleet::FleetEvent;
-use super::members::{MEMBERS_MAX, Members};
+use super::members::Members;
 use super::stand::saturated;
 use crate::{Freshness, Limiter};
 
@@ -26,8 +25,6 @@ const ECHO_BAND: i128 = 100;
 const ECHO_PART: i128 = 20;
 /// The most by which one message lowers a level, as a part of the capacity.
 const ECHO_MAX: i128 = 200;
-/// A claim is published before it is acknowledged when it is at least 3 in 100 of all demand.
-const CLAIM_PERCENT: u64 = 3;
 
 impl Limiter {
     /// What the tick publishes: every bucket with something to tell, from the part `from` of the store
@@ -95,8 +92,7 @@ impl Limiter {
     /// or malice.
     pub fn bounded(&self, delta: Delta) -> Delta {
         let Some(shared) = self.plan().shared(delta.bucket.slot) else { return delta };
-        let most = shared.debt_max(MEMBERS_MAX) / shared.bucket.per_unit();
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let most = i64::try_from(shared.spent_max()).unwrap_or(i64::MAX);
         Delta { spent: delta.spent.clamp(-most, most), ..delta }
     }
 
@@ -124,8 +120,7 @@ impl Limiter {
             self.store().with(delta.bucket.hash, now_ns, self.plan(), |shard, now| {
                 let Some(mut account) = self.account(shard, delta.bucket, now) else { return };
                 let Some(motion) = account.motion() else { return };
-                motion.in_flight = motion.in_flight.saturating_sub(delta.spent);
-                motion.opens = motion.opens.saturating_sub(1);
+                motion.close(delta.spent);
                 let known =
                     if motion.opens == 0 { motion.told } else { delta.demand.min(motion.told) };
                 motion.told -= known;
@@ -181,6 +176,12 @@ impl Limiter {
             }
         });
         counts
+    }
+
+    /// Deepest debt seen in any bucket of each rule since the start, in units rounded up, by slot: what
+    /// was let through beyond the limit, and what debits charged. Zero on a node alone.
+    pub fn deepest_debts(&self) -> Vec<u64> {
+        self.fleet().map_or_else(|| vec![0; self.plan().rules().len()], super::Fleet::deepest_debts)
     }
 
     /// The account of `bucket` in `shard`; none where its rule counts nothing.
@@ -240,15 +241,11 @@ impl Limiter {
         let fair = shared.scale.fair(n);
         let claimed = motion.own.saturating_add(motion.told);
         let demand = shared.scale.demand(motion.attempted).min(fair.saturating_sub(claimed));
-        motion.attempted = 0;
         if motion.unpublished == 0 && demand == 0 && motion.reserved == 0 {
+            motion.attempted = 0;
             return;
         }
-        let spent = motion.unpublished;
-        motion.told = motion.told.saturating_add(demand);
-        motion.in_flight = motion.in_flight.saturating_add(spent);
-        motion.unpublished = 0;
-        motion.opens += 1;
+        let spent = motion.publish(demand);
         motion.is_again &= !is_forced;
         let reserved = motion.reserved > 0;
         if reserved && motion.settles_after.is_none() {
@@ -269,7 +266,7 @@ impl Limiter {
         let shared = *account.shared();
         let Some(fleet) = self.fleet() else { return false };
         self.charge(account, shared.signed_ticks(delta.spent));
-        fleet.note_debt(-account.common_level(), shared.ticks(shared.bucket.burst()));
+        fleet.note_level(delta.bucket.slot, account.common_level(), &shared);
         if is_calm && let Some(level) = delta.level {
             self.echo(account, i128::from(level));
         }
@@ -286,10 +283,8 @@ impl Limiter {
         let peers = u64::try_from(n.saturating_sub(1).max(1)).unwrap_or(u64::MAX);
         let most = u64::from(shared.scale.fair(n)).saturating_mul(peers);
         let most = u32::try_from(most).unwrap_or(u32::MAX);
-        motion.others = motion.others.saturating_add(claim).min(most);
-        let all = u64::from(motion.own) + u64::from(motion.others) + ONE;
-        let is_claim = u64::from(claim) * 100 >= CLAIM_PERCENT * all;
-        motion.unpublished > 0 && (delta.reserved || is_claim)
+        let is_claim = motion.hear(claim, most);
+        is_claim || (delta.reserved && motion.unpublished > 0)
     }
 
     /// Counts what peers spent of a bucket, and what became of it.

@@ -333,6 +333,25 @@ impl Locked<'_> {
         (Place::Shard { at, bucket: None }, None)
     }
 
+    /// As [`Locked::find`], but changes nothing: whether there would be room for a new entry, without
+    /// making it.
+    pub(crate) fn look(&self, hash: u64) -> (Place, Option<u64>) {
+        let index = self.store.shard_of(hash);
+        let Some(at) = self.shards.iter().position(|locked| locked.index == index) else {
+            return (Place::None, None);
+        };
+        let shard = &self.shards[at].shard;
+        match shard.find(hash) {
+            Some((bucket, entry)) => {
+                (Place::Shard { at, bucket: Some(bucket) }, Some(entry.full_at()))
+            }
+            None if shard.could_make_room(self.now_ns, self.plan) => {
+                (Place::Shard { at, bucket: None }, None)
+            }
+            None => (Place::None, None),
+        }
+    }
+
     /// The members, as the shards that are locked see them; none on a node of its own.
     pub(crate) fn view(&self) -> Option<&View> {
         self.shards.first()?.shard.ledger().map(|ledger| &*ledger.view)

@@ -235,6 +235,20 @@ impl Shard {
         (self.has_room(wanted), step.dropped)
     }
 
+    /// Whether [`Shard::make_room`] would find room for one more entry.
+    pub(crate) fn could_make_room(&self, now_ns: u64, plan: &Plan) -> bool {
+        let end = self.table.num_buckets().min(self.hand.saturating_add(EVICTION_BUCKETS_MAX));
+        self.has_room(1) || (self.hand..end).any(|bucket| self.may_go(bucket, now_ns, plan))
+    }
+
+    /// Whether the entry at `bucket`, if there is one, may be dropped. A level that was full must be
+    /// remembered as long as there is a charge to pay back.
+    fn may_go(&self, bucket: Bucket, now_ns: u64, plan: &Plan) -> bool {
+        let has_charge = |hash| self.ledger().is_some_and(|ledger| ledger.has_charge(hash));
+        let entry = self.table.get_bucket(bucket);
+        entry.is_some_and(|e| e.is_at_rest(now_ns, plan) && !has_charge(e.hash))
+    }
+
     /// Writes the state of `hash`, found at `bucket` before; makes an entry if it has none.
     pub(crate) fn write(&mut self, hash: u64, slot: Slot, full_at: u64, bucket: Option<Bucket>) {
         let entry = Entry::new(full_at, hash, slot);
@@ -282,13 +296,9 @@ impl Shard {
         let before = self.table.len();
         let end = self.table.num_buckets().min(self.hand.saturating_add(buckets));
         for bucket in self.hand..end {
-            // A level that was full must be remembered as long as there is a charge to pay back.
-            let has_charge = |hash| self.ledger().is_some_and(|ledger| ledger.has_charge(hash));
-            let at_rest = self
-                .table
-                .get_bucket(bucket)
-                .is_some_and(|e| e.is_at_rest(now_ns, plan) && !has_charge(e.hash));
-            if at_rest && let Ok(entry) = self.table.get_bucket_entry(bucket) {
+            if self.may_go(bucket, now_ns, plan)
+                && let Ok(entry) = self.table.get_bucket_entry(bucket)
+            {
                 entry.remove();
             }
         }

@@ -13,3 +13,5 @@ mod plan;
 mod properties;
 mod share;
 mod support;
+mod why;
+mod witness;

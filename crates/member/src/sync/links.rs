@@ -116,13 +116,13 @@ impl SyncLoop {
         self.links.values().find(|open| open.node.as_deref() == Some(node))
     }
 
-    /// Gossip needs an address that others can dial: the one that this node listens on, or where it
-    /// listens on all, the one at which the first connection arrived.
+    /// Gossip needs an address that others can dial: the one that the settings name, else the one that
+    /// this node listens on, or where it listens on all, the one at which the first connection arrived.
     fn begin_gossip(&mut self, link: &Link) {
         let listen = self.endpoint.local();
         let ip = if listen.ip().is_unspecified() { link.local_ip() } else { Some(listen.ip()) };
-        if let (None, Some(ip)) = (&self.gossip, ip) {
-            let address = SocketAddr::new(ip, listen.port());
+        let arrived = ip.map(|ip| SocketAddr::new(ip, listen.port()));
+        if let (None, Some(address)) = (&self.gossip, self.settings.advertise.or(arrived)) {
             let born_ms = (self.shared.clock.unix_ms)();
             self.gossip =
                 Some(Gossip::new(self.settings.node.clone(), address, born_ms, self.life));

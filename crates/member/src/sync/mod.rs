@@ -19,7 +19,7 @@ use std::sync::mpsc as blocking;
 use std::thread::{self, JoinHandle};
 
 use cluster::Cluster;
-use limiter::{Limiter, Plan, ShareConfig, StoreConfig};
+use limiter::{Limiter, Plan, ShareConfig, StoreConfig, Witness};
 use tokio::sync::{mpsc, oneshot};
 
 use self::alarm::Alarm;
@@ -48,6 +48,7 @@ struct Start {
     settings: Settings,
     plan: Plan,
     store: StoreConfig,
+    witness: Option<Arc<dyn Witness>>,
     clock: Clock,
     credentials: Credentials,
     life: u64,
@@ -58,6 +59,7 @@ pub(crate) fn start(
     settings: Settings,
     plan: Plan,
     mut store: StoreConfig,
+    witness: Option<Arc<dyn Witness>>,
     clock: Clock,
     asked: Asked,
 ) -> Result<(Arc<Shared>, JoinHandle<()>), StartError> {
@@ -70,7 +72,8 @@ pub(crate) fn start(
         tracing::warn!("{warning}");
     }
     store.secret = credentials.secret().bytes();
-    let start = Start { settings, plan, store, clock, credentials, life: random_life()? };
+    let life = random_life()?;
+    let start = Start { settings, plan, store, witness, clock, credentials, life };
     let (report, reported) = blocking::sync_channel(1);
     let thread = thread::Builder::new()
         .name(THREAD_NAME.to_owned())
@@ -121,7 +124,7 @@ fn run_thread(start: Start, asked: Asked, report: &Report) {
 
 /// Binds the port, looks up the names, and makes limiter and state machine.
 async fn begin(start: Start, asked: Asked) -> Result<(Arc<Shared>, SyncLoop), StartError> {
-    let Start { settings, plan, store, clock, credentials, life } = start;
+    let Start { settings, plan, store, witness, clock, credentials, life } = start;
     let (events_sender, events) = mpsc::channel(EVENTS_MAX);
     let config = EndpointConfig {
         listen: settings.listen,
@@ -136,7 +139,11 @@ async fn begin(start: Start, asked: Asked) -> Result<(Arc<Shared>, SyncLoop), St
         sync_interval_ns: config.sync_interval_ns,
         view: Machine::initial_view(&config),
     };
-    let limiter = Arc::new(Limiter::new_member(plan, store, share));
+    let mut limiter = Limiter::new_member(plan, store, share);
+    if let Some(witness) = witness {
+        limiter = limiter.with_witness(witness);
+    }
+    let limiter = Arc::new(limiter);
     let machine = Machine::new(config, Arc::clone(&limiter), life, (clock.now_ns)());
     let sync = SyncLoop::new(run::Parts {
         settings,
@@ -167,7 +174,9 @@ fn cluster_config(
         region: settings.region.clone(),
         secret: store.secret,
         sync_interval_ns: ns(settings.sync_interval),
-        expect: settings.expect.unwrap_or_else(|| resolved.members(endpoint.local())),
+        expect: settings.expect.unwrap_or_else(|| {
+            resolved.members(settings.advertise.unwrap_or_else(|| endpoint.local()))
+        }),
         ready_early: settings.ready_early,
         forget_after_ns: ns(settings.forget_after),
     }

@@ -27,7 +27,7 @@ pub(super) struct Resolved {
 }
 
 impl Resolved {
-    /// Members at a first start of a node that listens on `listen`.
+    /// Members at a first start of a node that peers reach at `listen`.
     pub(super) fn members(&self, listen: SocketAddr) -> usize {
         let is_listed = self.addresses.iter().any(|address| is_own(*address, listen));
         self.hosts + usize::from(!is_listed)

@@ -130,6 +130,7 @@ impl Fleet {
             cluster: "test".to_owned(),
             region: String::new(),
             listen: self.address(name),
+            advertise: None,
             peers: self.ports.keys().map(|name| self.address(name).to_string()).collect(),
             sync_interval: Duration::from_millis(200),
             expect: None,

@@ -53,6 +53,21 @@ async fn a_member_that_no_list_names_is_found_by_gossip() {
 }
 
 #[tokio::test]
+async fn a_member_behind_another_address_tells_that_one() {
+    let fleet = Fleet::new(&["a", "b"]);
+    let front = std::net::SocketAddr::from(([127, 0, 0, 1], 9));
+    let mut settings = [fleet.settings("a"), fleet.settings("b")];
+    settings[1].advertise = Some(front);
+    let members = settings.map(|settings| crate::fleet::start(settings).unwrap());
+    until("a knows where b can be dialled", || {
+        let status = members[0].status();
+        let is_told = |it: &member::AddressStatus| it.address == front && !it.configured;
+        status.addresses.iter().any(|it| is_told(it) && it.node.as_deref() == Some("b"))
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_member_that_leaves_gives_its_part_to_the_others() {
     let fleet = Fleet::new(&["a", "b", "c"]);
     let members = fleet.start_all().await;

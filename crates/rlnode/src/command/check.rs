@@ -61,7 +61,7 @@ enum OpName {
     Refund,
 }
 
-fn parse_attribute(text: &str) -> Result<(String, String), String> {
+pub(super) fn parse_attribute(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("write it as NAME=VALUE")?;
     Ok((name.to_owned(), value.to_owned()))
 }

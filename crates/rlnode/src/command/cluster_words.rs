@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use super::explain::distance_in_words;
 use super::words;
 use crate::endpoint::http::cluster_status::{ClusterStatus, PeerStatus};
 
@@ -29,6 +30,9 @@ pub(super) fn cluster_in_words(cluster: &ClusterStatus, unix_s: i64) -> String {
     }
     if let Some(advice) = &cluster.advice {
         let _ = writeln!(text, "** {advice}");
+    }
+    if let Some(warning) = distance_in_words(cluster) {
+        let _ = writeln!(text, "** {warning}");
     }
     let _ = writeln!(
         text,
@@ -60,7 +64,7 @@ pub(super) fn cluster_in_words(cluster: &ClusterStatus, unix_s: i64) -> String {
 }
 
 /// `edge-2: counted, heard 40 ms ago, lag 0 ms, round trip 400 us`.
-fn peer_in_words(peer: &PeerStatus) -> String {
+pub(super) fn peer_in_words(peer: &PeerStatus) -> String {
     let ms = |ms| words::wait(Some(Duration::from_millis(ms)));
     let mut text = match &peer.name {
         Some(name) => format!("{name}: {}", peer.state),
@@ -116,6 +120,16 @@ refused: 3 for authority
 ** the certificate of this node ends in 1 days: renew it
 ";
         assert_eq!(words, want);
+        let far = {
+            let mut sample = sample();
+            sample.cluster.peers[0].rtt_us = Some(8_000);
+            sample
+        };
+        let words = cluster_in_words(&ClusterStatus::new(&far), 1_700_000_000);
+        let warning = far.warning_of_distance().expect("it is far");
+        assert!(warning.starts_with("the round trip to `a` takes 8 ms"), "{warning}");
+        assert!(words.contains(&format!("\n** {warning}\n")), "{words}");
+        assert_eq!(sample().warning_of_distance(), None);
         let later = cluster_in_words(&cluster, 1_800_000_000);
         assert!(later.ends_with("has ended: issue another and restart\n"), "{later}");
         let earlier = cluster_in_words(&cluster, 1_700_000_000);

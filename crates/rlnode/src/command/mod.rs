@@ -2,10 +2,14 @@
 //!
 //! They alone write to standard output.
 
+pub mod audit;
+mod audit_report;
+mod audit_words;
 pub mod cert;
 pub mod check;
 mod cluster_words;
 pub mod completions;
+pub mod demo;
 mod exchange;
 pub mod explain;
 pub mod man;
@@ -13,6 +17,8 @@ pub mod node;
 pub mod run;
 pub mod status;
 pub mod validate;
+pub mod why;
+mod why_words;
 mod words;
 
 use std::fmt::Display;

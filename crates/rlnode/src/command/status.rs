@@ -87,6 +87,16 @@ fn in_words(status: &NodeStatus) -> String {
         "no limit matched {} checks; {} lacked an attribute",
         store.unmatched, store.missing_attribute
     );
+    if let Some(audit) = &status.audit {
+        let missing = audit.dropped.saturating_add(audit.unwritten);
+        let _ = writeln!(
+            text,
+            "audit of 1 key in {}: {} spends recorded, {missing} missing, {}",
+            audit.sample,
+            audit.recorded,
+            words::bytes(audit.bytes)
+        );
+    }
     for limit in &status.limits {
         let _ = writeln!(text, "limit {}", limit_in_words(limit));
     }
@@ -100,6 +110,7 @@ fn in_words(status: &NodeStatus) -> String {
 pub(super) fn limit_in_words(limit: &LimitStatus) -> String {
     let mut text = format!("{}: {} allowed, {} denied", limit.name, limit.allowed, limit.denied);
     let others = [
+        (limit.share_denied, "of them with units left"),
         (limit.shadow_denied, "denied in shadow"),
         (limit.peeks, "peeks"),
         (limit.debits, "debits"),
@@ -142,10 +153,11 @@ mod tests {
             debits: 0,
             refunds: 0,
             units: 12,
+            share_denied: 1,
         };
         assert_eq!(
             limit_in_words(&limit),
-            "per-key: 12 allowed, 3 denied, 2 peeks, 12 units spent"
+            "per-key: 12 allowed, 3 denied, 1 of them with units left, 2 peeks, 12 units spent"
         );
     }
 }

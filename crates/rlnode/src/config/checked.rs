@@ -9,13 +9,18 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::FILE_BYTES_MAX;
+use super::audit::read_audit;
 use super::cluster::{Cluster, WrittenCluster, WrittenHost};
 use super::error::{ConfigErrors, Lines, Problems, Span, quoted};
 use super::limits::{LimitSettings, ReadLimit, read_limits, report_plan_error};
 use super::listen::{Listen, Node, WrittenListen};
-use super::settings::{CLUSTER, LIMIT, LISTEN, MEMORY, NODE, NODE_CLUSTER, NODE_LISTEN, TOP};
+use super::settings::{
+    AUDIT, CLUSTER, LIMIT, LISTEN, MEMORY, NODE, NODE_CLUSTER, NODE_LISTEN, TOP,
+};
 use super::value::{check_name, parse_size};
+use super::warnings;
 use super::written::Section;
+use crate::audit::AuditSettings;
 
 /// Memory for the tables unless the file says otherwise, in bytes.
 pub const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
@@ -44,6 +49,8 @@ pub struct Config {
     pub cluster: Option<Cluster>,
     /// Bounds of the tables.
     pub memory: Memory,
+    /// Where it records what it lets through; none: it does not.
+    pub audit: Option<AuditSettings>,
     /// Logs show keys as they are, not as hashes.
     pub show_keys: bool,
     /// The compiled limits.
@@ -142,6 +149,9 @@ fn read(
         Some(section) => read_memory(section, problems),
         None => Memory::default(),
     };
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let audit = top.take_section("audit", &AUDIT, problems);
+    let audit = audit.map(|section| read_audit(section, folder, &node.name, problems));
     let sections = top.take_sections("limit", &LIMIT, problems).unwrap_or_default();
     let has_limits = !sections.is_empty();
     let limits = read_limits(sections, problems);
@@ -154,13 +164,14 @@ fn read(
         return None;
     }
     let plan = compile(&limits, unmatched.unwrap_or(Unmatched::Allow), problems)?;
-    let of_cluster = cluster.as_ref().map(|cluster| cluster.warnings(plan.limits()));
+    let of_limits = cluster.as_ref().map(|cluster| warnings::of_limits(&plan, cluster));
     Some(Config {
         node: node.name.clone(),
-        warnings: [listen.warnings(), of_cluster.unwrap_or_default()].concat(),
+        warnings: [listen.warnings(), of_limits.unwrap_or_default()].concat(),
         listen,
         cluster,
         memory,
+        audit,
         show_keys,
         plan,
         limit_settings: limits.iter().map(|read| settings(read, lines)).collect(),

@@ -5,7 +5,6 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use limiter::{Accuracy, Limit, Quota};
 use toml::Spanned;
 
 use super::error::{Problems, Span, quoted};
@@ -44,6 +43,9 @@ pub struct Cluster {
     pub region: String,
     /// Where peers reach this node, over UDP. The port is not 0.
     pub listen: SocketAddr,
+    /// Where peers reach it if that is another address than it listens on. Neither the address nor the
+    /// port is 0.
+    pub advertise: Option<SocketAddr>,
     /// Where to look for peers: 1 to [`MEMBERS_MAX`] of `HOST:PORT`, this node itself among them or
     /// not. A host's name may stand for several.
     pub peers: Vec<String>,
@@ -81,31 +83,6 @@ impl Cluster {
         let listed = Some(self.peers.len()).filter(|count| *count > 1);
         self.expect.or(listed)
     }
-
-    /// What an operator should know about `limits` on this cluster, one sentence each.
-    pub(super) fn warnings(&self, limits: &[Limit]) -> Vec<String> {
-        let Some(members) = self.expected() else { return Vec::new() };
-        let burst_least = 2 * members;
-        let is_small = |quota: &Quota| match quota {
-            Quota::TokenBucket { burst, .. } => *burst < u64::try_from(burst_least).unwrap_or(0),
-            Quota::Deny | Quota::Unlimited => false,
-        };
-        let balanced = limits.iter().filter(|limit| limit.accuracy == Accuracy::Balanced);
-        balanced
-            .filter(|limit| {
-                is_small(&limit.quota) || limit.overrides.iter().any(|it| is_small(&it.quota))
-            })
-            .map(|limit| {
-                format!(
-                    "the limit {} has a burst below {burst_least}, twice the {members} members: \
-                     `accuracy = \"balanced\"` then refuses a part of what is left; raise \
-                     `burst`, or write `accuracy = \"fast\"`, which may let a few units per node \
-                     through too many",
-                    quoted(&limit.name)
-                )
-            })
-            .collect()
-    }
 }
 
 /// `[cluster]` as read. What is none was not written, or was reported.
@@ -115,6 +92,7 @@ pub(super) struct WrittenCluster {
     region: Option<String>,
     listen: Option<SocketAddr>,
     has_listen: bool,
+    advertise: Option<SocketAddr>,
     peers: Option<Vec<String>>,
     sync_interval_ns: Option<u64>,
     expect: Option<usize>,
@@ -129,6 +107,7 @@ pub(super) struct WrittenCluster {
 pub(super) struct WrittenHost {
     listen: Option<SocketAddr>,
     has_listen: bool,
+    advertise: Option<SocketAddr>,
     region: Option<String>,
 }
 
@@ -138,6 +117,7 @@ impl WrittenHost {
         let host = Self {
             has_listen: section.has("listen"),
             listen: read_listen(&mut section, node, problems),
+            advertise: read_advertise(&mut section, node, problems),
             region: read_region(&mut section, problems),
         };
         section.finish(problems);
@@ -158,6 +138,7 @@ impl WrittenCluster {
         let region = read_region(&mut section, problems);
         let has_listen = section.has("listen");
         let listen = read_listen(&mut section, node, problems);
+        let advertise = read_advertise(&mut section, node, problems);
         let peers = read_peers(&mut section, node, problems);
         let between = |name, min, max| move |text: &str| bounded(text, name, min, max);
         let sync = between("sync_interval", SYNC_INTERVAL_NS_MIN, SYNC_INTERVAL_NS_MAX);
@@ -187,6 +168,7 @@ impl WrittenCluster {
             region,
             listen,
             has_listen,
+            advertise,
             peers,
             sync_interval_ns: sync_interval.map(Spanned::into_inner),
             expect: expect.and_then(|expect| usize::try_from(expect.into_inner()).ok()),
@@ -218,6 +200,7 @@ impl WrittenCluster {
             name: self.name?,
             region: host.region.or(self.region).unwrap_or_default(),
             listen: host.listen.or(self.listen)?,
+            advertise: host.advertise.or(self.advertise),
             peers: self.peers?,
             sync_interval_ns: self.sync_interval_ns.unwrap_or(DEFAULT_SYNC_INTERVAL_NS),
             expect: self.expect,
@@ -244,6 +227,22 @@ fn read_listen(
         address => Ok(address),
     };
     section.take_parsed("listen", parse, problems).map(Spanned::into_inner)
+}
+
+fn read_advertise(
+    section: &mut Section<'_, '_>,
+    node: &str,
+    problems: &mut Problems,
+) -> Option<SocketAddr> {
+    let parse = |text: &str| match parse_address(text, node)? {
+        address if address.port() == 0 || address.ip().is_unspecified() => Err(format!(
+            "no peer can dial {}; write the address and the port at which they reach this node, \
+             such as `192.0.2.7:7401`",
+            quoted(text)
+        )),
+        address => Ok(address),
+    };
+    section.take_parsed("advertise", parse, problems).map(Spanned::into_inner)
 }
 
 fn read_region(section: &mut Section<'_, '_>, problems: &mut Problems) -> Option<String> {
@@ -404,6 +403,7 @@ mod tests {
             name: "edge".into(),
             region: String::new(),
             listen: "127.0.0.1:7401".parse().expect("an address"),
+            advertise: None,
             peers: ["edge-1:7401", "edge-2:7401", "edge-3:7401"].map(String::from).into(),
             sync_interval_ns: 200_000_000,
             expect: None,
@@ -423,10 +423,11 @@ mod tests {
     #[test]
     fn every_setting_is_read() {
         let others = "sync_interval = \"50ms\"\nexpect = 5\nready = \"early\"\nregion = \"eu\"\n\
-                      forget_after = \"1h30m\"\nsecret = \"/run/{node}.secret\"\n";
+                      advertise = \"192.0.2.7:7409\"\nforget_after = \"1h30m\"\nsecret = \"/run/{node}.secret\"\n";
         let cluster = of(&file(&[LISTEN, PEERS, TLS, others]));
         assert_eq!((cluster.sync_interval_ns, cluster.expect), (50_000_000, Some(5)));
         assert_eq!((cluster.ready_early, cluster.region.as_str()), (true, "eu"));
+        assert_eq!(cluster.advertise, "192.0.2.7:7409".parse().ok());
         assert_eq!(cluster.forget_after_ns, 5_400_000_000_000);
         assert_eq!(cluster.secret.as_deref(), Some(Path::new("/run/edge-1.secret")));
         assert!(!of(&file(&[LISTEN, PEERS, TLS, "ready = \"synced\"\n"])).ready_early);
@@ -436,12 +437,13 @@ mod tests {
     fn a_table_of_a_node_holds_on_that_host_only() {
         let text = format!(
             "{}[node.a.cluster]\nlisten = \"127.0.0.1:7411\"\nregion = \"eu\"\n\
-             [node.b.cluster]\nlisten = \"127.0.0.1:7421\"\n",
+             advertise = \"127.0.0.1:9\"\n[node.b.cluster]\nlisten = \"127.0.0.1:7421\"\n",
             file(&[PEERS, TLS, "region = \"us\"\n"])
         );
         let on = |node| read_as(node, &text).expect(node).cluster.expect("a cluster");
         assert_eq!((on("a").listen.port(), on("a").region.as_str()), (7411, "eu"));
         assert_eq!((on("b").listen.port(), on("b").region.as_str()), (7421, "us"));
+        assert_eq!((on("a").advertise.map(|it| it.port()), on("b").advertise), (Some(9), None));
         assert_eq!(on("b").tls.key, Path::new("/etc/rlnode/b.key"));
         let other = read_as("c", &text).expect_err("nowhere to listen");
         assert!(other.contains("peers reach the node `c`; write `listen ="), "{other}");
@@ -485,6 +487,8 @@ mod tests {
             (with("expect = 0"), "write 1 to 64"),
             (with("expect = 65"), "write 1 to 64"),
             (with("ready = \"late\""), "write `synced` or `early`"),
+            (with("advertise = \"0.0.0.0:7401\""), "no peer can dial `0.0.0.0:7401`"),
+            (with("advertise = \"192.0.2.7:0\""), "no peer can dial `192.0.2.7:0`"),
             (with("region = \"a b\""), "`a b` is no name for a region"),
             (file(&["listen = \"127.0.0.1:0\"\n", PEERS, TLS]), "no peer could know it"),
             (file(&["listen = \"edge-1:7401\"\n", PEERS, TLS]), "is not an address and a port"),

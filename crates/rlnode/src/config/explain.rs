@@ -4,13 +4,15 @@
 
 use std::fmt;
 
-use limiter::{Accuracy, Limit, Missing, Override, Quota, Rule, Selector, Unmatched, WhenIsolated};
+use limiter::{Limit, Missing, Override, Quota, Rule, Selector, Unmatched, WhenIsolated};
 
+use super::accuracy::{self, Measured, Place, mode_in_words};
 use super::checked::Config;
 use super::cluster::Cluster;
 use super::error::quoted;
 use super::limits::LimitSettings;
 use super::value::{show_rate, show_time};
+use super::warnings;
 use super::written::nearest;
 
 /// Listed keys shown of one limit or override; the rest are counted.
@@ -47,13 +49,29 @@ impl std::error::Error for UnknownLimit {}
 ///   matches       endpoint `POST /search`
 ///   key           one bucket for each `{ip}`
 ///   counts        `requests`
+///   proven:       exact: 60 + 20/s x t in any window of t
 /// ```
 ///
 /// # Errors
 /// There is no such limit; the error names the nearest.
 pub fn explain(config: &Config, limit: Option<&str>) -> Result<String, UnknownLimit> {
-    let rules: Vec<_> =
-        config.plan.rules().iter().filter_map(|r| Explained::new(config, r)).collect();
+    explain_measured(config, limit, None)
+}
+
+/// The same with what a running node of the cluster `measured`, on which the bounds depend.
+///
+/// # Errors
+/// As [`explain`].
+pub fn explain_measured(
+    config: &Config,
+    limit: Option<&str>,
+    measured: Option<&Measured>,
+) -> Result<String, UnknownLimit> {
+    let place = Place::new(config.cluster.as_ref(), measured);
+    let is_short = limit.is_none();
+    let explained = |rule| Explained::new(config, rule, place, is_short);
+    let rules: Vec<_> = config.plan.rules().iter().filter_map(explained).collect();
+    let bounds = place.in_words(measured);
     let Some(name) = limit else {
         let unmatched = match config.plan.unmatched() {
             Unmatched::Allow => "allowed",
@@ -64,6 +82,9 @@ pub fn explain(config: &Config, limit: Option<&str>) -> Result<String, UnknownLi
             "Every limit that matches a request applies; of its overrides, the most specific one \
              that matches\ndecides in its place. A request that no limit matches is {unmatched}.\n"
         ));
+        if !bounds.is_empty() {
+            text.push_str(&format!("\n{bounds}"));
+        }
         for rule in &rules {
             text.push('\n');
             text.push_str(&rule.to_string());
@@ -85,7 +106,8 @@ pub fn explain(config: &Config, limit: Option<&str>) -> Result<String, UnknownLi
                 .collect(),
         });
     }
-    Ok(asked.join("\n"))
+    let blank = if bounds.is_empty() { "" } else { "\n" };
+    Ok(format!("{bounds}{blank}{}", asked.join("\n")))
 }
 
 /// A limit or override with what is said about it.
@@ -95,12 +117,13 @@ struct Explained<'c> {
     exception: Option<&'c Override>,
     line: usize,
     quota: Quota,
-    cluster: Option<&'c Cluster>,
+    place: Place<'c>,
+    is_short: bool,
 }
 
 impl<'c> Explained<'c> {
     /// None only if the plan is not that of the settings beside it.
-    fn new(config: &'c Config, rule: &'c Rule) -> Option<Self> {
+    fn new(config: &'c Config, rule: &'c Rule, place: Place<'c>, is_short: bool) -> Option<Self> {
         let at = rule.at();
         let limit = config.plan.limits().get(at.limit)?;
         let settings: &LimitSettings = config.limit_settings.get(at.limit)?;
@@ -111,7 +134,7 @@ impl<'c> Explained<'c> {
             }
         };
         let (name, quota) = (rule.name(), rule.quota());
-        Some(Self { name, limit, exception, line, quota, cluster: config.cluster.as_ref() })
+        Some(Self { name, limit, exception, line, quota, place, is_short })
     }
 
     fn key(&self) -> String {
@@ -151,18 +174,10 @@ impl fmt::Display for Explained<'_> {
         if self.limit.shadow {
             say("shadow", "counted and reported, decides nothing")?;
         }
-        let accuracy = match (self.cluster, self.limit.accuracy) {
-            _ if !matches!(self.quota, Quota::TokenBucket { .. }) => "",
-            (None, Accuracy::Balanced) => "",
-            (None, Accuracy::Fast) => "fast, once in a cluster",
-            (Some(_), Accuracy::Balanced) => {
-                "balanced: each member spends its share of what is left; no ceiling is proven"
-            }
-            (Some(_), Accuracy::Fast) => {
-                "fast: as balanced without waiting, and some 8 units more on each member"
-            }
-        };
-        let isolated = match (self.cluster, self.limit.when_isolated) {
+        let is_counted = matches!(self.quota, Quota::TokenBucket { .. });
+        let mode = mode_in_words(&self.place, self.limit.accuracy);
+        let accuracy = if is_counted { mode } else { "" };
+        let isolated = match (self.place.cluster(), self.limit.when_isolated) {
             (None, WhenIsolated::Split) => "",
             (None, WhenIsolated::Allow) => "allows everything, once in a cluster",
             (None, WhenIsolated::Deny) => "denies everything, once in a cluster",
@@ -173,6 +188,15 @@ impl fmt::Display for Explained<'_> {
         for (what, words) in [("accuracy", accuracy), ("isolated", isolated)] {
             if !words.is_empty() {
                 say(what, words)?;
+            }
+        }
+        for (what, words) in accuracy::in_words(&self.place, self.limit, self.quota, self.is_short)
+        {
+            say(what, &words)?;
+        }
+        if let Place::Among(_, around) = &self.place {
+            for words in warnings::of_rule(self.name, self.quota, self.limit.accuracy, around) {
+                say("warning:", &words)?;
             }
         }
         Ok(())
@@ -287,6 +311,7 @@ limit `per-key` (line 4)
   matches       every request
   key           one bucket for each `{key}`
   counts        `requests`
+  proven:       exact: 100 + 100/h x t in any window of t
 
 override `per-key/pro` (line 7)
   lets through  10 per 3 s sustained, burst 40, one per 300 ms; empty to full in 12 s
@@ -294,6 +319,7 @@ override `per-key/pro` (line 7)
   of            what limit `per-key` matches: every request
   key           one bucket for each `{key}`, apart from the limit's
   counts        `requests`
+  proven:       exact: 40 + 10 per 3 s x t in any window of t
 
 override `per-key//health/*` (line 14)
   lets through  everything
@@ -318,6 +344,7 @@ limit `login` (line 19)
   shadow        counted and reported, decides nothing
   accuracy      fast, once in a cluster
   isolated      allows everything, once in a cluster
+  proven:       exact: 5 + 5 per 15 min x t in any window of t
 ";
         assert_eq!(words, want);
     }

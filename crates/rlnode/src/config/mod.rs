@@ -5,6 +5,8 @@
 //! [`Config`] has passed all three, so that it can be put in force as it is. Nothing here opens a
 //! socket, reads a clock or reads the environment, and [`load`] alone touches the disk.
 
+mod accuracy;
+mod audit;
 mod checked;
 mod cluster;
 mod error;
@@ -15,12 +17,14 @@ mod settings;
 #[cfg(test)]
 mod tests;
 mod value;
+mod warnings;
 mod written;
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+pub use accuracy::Measured;
 pub use checked::{
     Config, DEFAULT_MEMORY_BYTES, ENTRIES_MAX, MEMORY_BYTES_MAX, MEMORY_BYTES_MIN, Memory, parse,
 };
@@ -29,12 +33,12 @@ pub use cluster::{
     FORGET_AFTER_NS_MIN, MEMBERS_MAX, SYNC_INTERVAL_NS_MAX, SYNC_INTERVAL_NS_MIN, Tls,
 };
 pub use error::{ConfigError, ConfigErrors, ERRORS_MAX};
-pub use explain::{UnknownLimit, explain};
+pub use explain::{UnknownLimit, explain, explain_measured};
 pub use limits::LimitSettings;
 pub use listen::{
     ADDRESSES_MAX, DEFAULT_HTTP, DEFAULT_UDP, DEFAULT_UNIX_MODE, Listen, Node, UnixSocket,
 };
-pub use value::{NODE_NAME_BYTES_MAX, is_node_name};
+pub use value::{NODE_NAME_BYTES_MAX, is_node_name, show_rate};
 
 /// Largest configuration file, in bytes: tens of thousands of limits, and small enough that a log
 /// given by mistake is refused before it is read whole.

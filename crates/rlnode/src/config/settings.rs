@@ -25,6 +25,7 @@ pub(super) const TOP: Place = Place {
         ("show_keys", "show_keys = false"),
         ("listen", "[listen]"),
         ("memory", "[memory]"),
+        ("audit", "[audit]"),
         ("cluster", "[cluster]"),
         ("limit", "[[limit]]"),
         ("node", "[node.NAME.listen]"),
@@ -58,11 +59,22 @@ pub(super) const MEMORY: Place = Place {
     refused: &[],
 };
 
+pub(super) const AUDIT: Place = Place {
+    title: "in [audit]",
+    settings: &[
+        ("dir", r#"dir = "audit""#),
+        ("sample", r#"sample = "1/64""#),
+        ("max_bytes", r#"max_bytes = "64MiB""#),
+    ],
+    refused: &[],
+};
+
 pub(super) const CLUSTER: Place = Place {
     title: "in [cluster]",
     settings: &[
         ("name", r#"name = "edge""#),
         ("listen", r#"listen = "0.0.0.0:7401""#),
+        ("advertise", r#"advertise = "192.0.2.7:7401""#),
         ("peers", r#"peers = ["edge-1:7401", "edge-2:7401"]"#),
         ("tls", r#"tls = { ca = "ca.pem", cert = "{node}.pem", key = "{node}.key" }"#),
         ("secret", r#"secret = "cluster.secret""#),
@@ -135,7 +147,11 @@ pub(super) const NODE_LISTEN: Place =
 
 pub(super) const NODE_CLUSTER: Place = Place {
     title: "in [node.NAME.cluster]",
-    settings: &[("listen", r#"listen = "127.0.0.1:7412""#), ("region", r#"region = "eu-1""#)],
+    settings: &[
+        ("listen", r#"listen = "127.0.0.1:7412""#),
+        ("advertise", r#"advertise = "192.0.2.7:7412""#),
+        ("region", r#"region = "eu-1""#),
+    ],
     refused: &[
         ("name", "`name` is the same on every node; write it in [cluster]"),
         ("peers", "`peers` is the same on every node, which skips itself; write it in [cluster]"),
@@ -143,10 +159,11 @@ pub(super) const NODE_CLUSTER: Place = Place {
 };
 
 /// Every table of the file.
-pub(super) const PLACES: [&Place; 10] = [
+pub(super) const PLACES: [&Place; 11] = [
     &TOP,
     &LISTEN,
     &MEMORY,
+    &AUDIT,
     &LIMIT,
     &OVERRIDE,
     &CLUSTER,

@@ -8,8 +8,8 @@ use limiter::{
 use proptest::prelude::*;
 
 use super::settings::{
-    CLUSTER, CLUSTER_TLS, LIMIT, LISTEN, MEMORY, NODE, NODE_CLUSTER, NODE_LISTEN, OVERRIDE, PLACES,
-    Place, TOP,
+    AUDIT, CLUSTER, CLUSTER_TLS, LIMIT, LISTEN, MEMORY, NODE, NODE_CLUSTER, NODE_LISTEN, OVERRIDE,
+    PLACES, Place, TOP,
 };
 use super::*;
 
@@ -32,6 +32,11 @@ unix_group = "www-data"
 max = "64MiB"
 max_entries = 100_000
 when_full = "deny"
+
+[audit]
+dir = "run/{node}-audit"
+sample = "1/8"
+max_bytes = "8MiB"
 
 [[limit]]
 name = "search"
@@ -68,6 +73,7 @@ deny = true
 [cluster]
 name = "edge"
 listen = "0.0.0.0:7401"
+advertise = "192.0.2.8:7401"
 peers = ["edge-1:7401", "192.0.2.7:7401", "[2001:db8::7]:7401"]
 secret = "{node}.secret"
 sync_interval = "50ms"
@@ -83,6 +89,7 @@ unix = false
 
 [node.edge-2.cluster]
 listen = "127.0.0.1:7402"
+advertise = "192.0.2.9:7402"
 region = "eu-2"
 "#;
 /// The least that a cluster takes.
@@ -154,6 +161,7 @@ fn file_with(place: &Place, name: &str, line: &str) -> (String, usize) {
         title if title == TOP.title => String::new(),
         title if title == LISTEN.title => format!("{ONE_LIMIT}[listen]\n"),
         title if title == MEMORY.title => format!("{ONE_LIMIT}[memory]\n"),
+        title if title == AUDIT.title => format!("{ONE_LIMIT}[audit]\n"),
         title if title == LIMIT.title => limit(&["name = \"a\"", "rate = \"1/s\""]),
         title if title == OVERRIDE.title => {
             let own = without(&["keys = [\"k\"]", "rate = \"1/s\""]);
@@ -209,6 +217,9 @@ fn every_setting_is_read() {
     let memory =
         Memory { max_bytes: 64 << 20, max_entries: Some(100_000), when_full: WhenFull::Deny };
     assert_eq!(config.memory, memory);
+    let audit = config.audit.as_ref().expect("a record");
+    assert_eq!(audit.dir, PathBuf::from("etc/run/edge-1-audit"));
+    assert_eq!((audit.sample.to_one_in(), audit.max_bytes), (8, 8 << 20));
 
     let [search, closed] = config.plan.limits() else { panic!("two limits") };
     assert_eq!(search.selector.endpoint.as_deref(), Some("POST /search"));
@@ -241,6 +252,7 @@ fn what_is_left_out_has_its_documented_default() {
     let unix = config.listen.unix.expect("a unix socket");
     assert_eq!((unix.mode, unix.group), (DEFAULT_UNIX_MODE, None));
     assert_eq!(config.memory, Memory::default());
+    assert_eq!(config.audit, None);
     assert!(!config.show_keys);
     assert_eq!(config.plan.unmatched(), Unmatched::Allow);
     let limit = &config.plan.limits()[0];
@@ -546,6 +558,35 @@ fn memory_is_bounded_on_both_sides() {
     ];
     for (line, want) in cases {
         let (at, message) = fault(&memory(line));
+        assert!(message.contains(want), "{message}");
+        assert_eq!(at, Some(5));
+    }
+}
+
+#[test]
+fn the_audit_is_bounded_and_its_sample_is_a_part() {
+    let audit = |line: &str| format!("{ONE_LIMIT}[audit]\n{line}\n");
+    let config = accepted(&audit(""));
+    let default = config.audit.expect("the table is enough");
+    assert_eq!(default.dir, PathBuf::from("etc/audit"));
+    assert_eq!((default.sample.to_one_in(), default.max_bytes), (64, 64 << 20));
+    for line in ["sample = \"1/1\"", "sample = \"1/1000000\"", "max_bytes = \"64GiB\""] {
+        accepted(&audit(line));
+    }
+    let cases = [
+        ("sample = \"0/64\"", "write `1/1`"),
+        ("sample = \"1/0\"", "write `1/1`"),
+        ("sample = \"2/64\"", "write `1/1`"),
+        ("sample = \"1/1000001\"", "write `1/1`"),
+        ("sample = \"1/-3\"", "write `1/1`"),
+        ("sample = 64", "`sample` takes a string"),
+        ("max_bytes = \"1023KiB\"", "write `1MiB` to `64GiB`"),
+        ("max_bytes = \"65GiB\"", "write `1MiB` to `64GiB`"),
+        ("dir = \"\"", "`dir` is empty"),
+        ("dir = \"{host}\"", "a brace that is not of `{node}`"),
+    ];
+    for (line, want) in cases {
+        let (at, message) = fault(&audit(line));
         assert!(message.contains(want), "{message}");
         assert_eq!(at, Some(5));
     }

@@ -229,7 +229,7 @@ pub(super) fn show_time(numerator_ns: u128, denominator: u128) -> String {
 }
 
 /// A rate as words: `20/s`, `100/h`, `10 per 5 s`.
-pub(super) fn show_rate(rate: Rate) -> String {
+pub fn show_rate(rate: Rate) -> String {
     const NAMES: [(&str, u64); 8] = [
         ("week", NS_PER_WEEK),
         ("day", NS_PER_DAY),

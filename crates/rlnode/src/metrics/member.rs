@@ -1,19 +1,26 @@
 //! The metrics of a node that is a member of a cluster; a node alone has none of them.
 
 use cluster::PeerState;
-use limiter::Freshness;
+use limiter::{Freshness, Rule};
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 
 use super::{Encoded, counter, counter_family, gauge, gauge_family};
 use crate::engine::MemberStatus;
+use crate::node::Node;
+use crate::proof::Surroundings;
 
-pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, status: &MemberStatus) -> Encoded {
+pub(super) fn encode(
+    encoder: &mut DescriptorEncoder<'_>,
+    node: &Node,
+    status: &MemberStatus,
+) -> Encoded {
     encode_members(encoder, &status.cluster)?;
     encode_peers(encoder, &status.cluster)?;
     encode_traffic(encoder, &status.cluster.counts)?;
     encode_shares(encoder, status)?;
+    encode_limits(encoder, node, &status.surroundings())?;
     gauge(
         encoder,
         "rlnode_cluster_certificate_end_time_seconds",
@@ -172,11 +179,6 @@ fn encode_shares(encoder: &mut DescriptorEncoder<'_>, status: &MemberStatus) -> 
             status.holds_refused(),
         ),
         (
-            "rlnode_cluster_share_denied",
-            "Checks denied for want of a share while units were left",
-            shares.share_denied,
-        ),
-        (
             "rlnode_cluster_rows_full",
             "Buckets that found no room to be in motion",
             shares.rows_full,
@@ -197,6 +199,47 @@ fn encode_shares(encoder: &mut DescriptorEncoder<'_>, status: &MemberStatus) -> 
         "Deepest debt seen in any bucket, as a part of its capacity",
         shares.debt_permille,
         1_000,
+    )
+}
+
+/// What each limit that counts did on either side of what is proven of it.
+fn encode_limits(
+    encoder: &mut DescriptorEncoder<'_>,
+    node: &Node,
+    around: &Surroundings,
+) -> Encoded {
+    let plan = node.limiter().plan();
+    let counts = node.limiter().counts().rules;
+    let debts = node.limiter().deepest_debts();
+    let ceiling_of = |rule: &Rule| {
+        let accuracy = plan.limits().get(rule.at().limit)?.accuracy;
+        around.ceiling(accuracy, rule.quota())
+    };
+    let counted: Vec<_> = plan
+        .rules()
+        .iter()
+        .zip(counts.iter().zip(debts))
+        .filter_map(|(rule, (counts, debt))| {
+            Some((rule.name(), counts.share_denied, debt, ceiling_of(rule)?))
+        })
+        .collect();
+    counter_family(
+        encoder,
+        "rlnode_cluster_share_denied",
+        "Checks denied by a limit for want of a share while it had units left",
+        counted.iter().map(|(name, share_denied, ..)| ([("limit", *name)], *share_denied)),
+    )?;
+    gauge_family(
+        encoder,
+        "rlnode_cluster_debt_units",
+        "Deepest debt seen in any bucket of a limit since the start",
+        counted.iter().map(|(name, _, debt, _)| ([("limit", *name)], *debt)),
+    )?;
+    gauge_family(
+        encoder,
+        "rlnode_cluster_ceiling_units",
+        "Most units above burst and refill that the cluster lets through, proven while all are reached",
+        counted.iter().map(|(name, .., ceiling)| ([("limit", *name)], *ceiling)),
     )
 }
 

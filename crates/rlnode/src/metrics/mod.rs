@@ -4,6 +4,7 @@
 //! never a key or an endpoint. Everything is there at 0 from the start, so that a rate never begins
 //! with a gap.
 
+mod audit;
 mod member;
 
 use std::sync::Arc;
@@ -77,7 +78,8 @@ impl Collector for NodeCollector {
         encode_limits(&mut encoder, node, &node.limiter().counts())?;
         encode_store(&mut encoder, &node.limiter().usage(), &node.limiter().counts())?;
         encode_doors(&mut encoder, node)?;
-        self.1.as_ref().map_or(Ok(()), |status| member::encode(&mut encoder, status))
+        node.audit().map_or(Ok(()), |audit| audit::encode(&mut encoder, audit.counts()))?;
+        self.1.as_ref().map_or(Ok(()), |status| member::encode(&mut encoder, node, status))
     }
 }
 
@@ -272,6 +274,7 @@ mod tests {
     use limiter::Request;
 
     use super::*;
+    use crate::audit::{Audit, Sample};
     use crate::scripted::{Scripted, sample};
 
     const MANUAL: &str = include_str!("../../../../docs/operating.md");
@@ -280,10 +283,12 @@ mod tests {
         encode(node, None, Format::Prometheus).lines().map(ToOwned::to_owned).collect()
     }
 
-    /// The same of a node in a cluster.
+    /// The same of a member that records what it lets through: it has every metric that there is.
     fn lines_of_member() -> Vec<String> {
         let (node, _) = Scripted::node(1);
-        let text = encode(&node, Some(sample()), Format::Prometheus);
+        let (audit, _) = Audit::new(Sample::one_in(1));
+        let node = Arc::into_inner(node).expect("nobody else has it").with_audit(Some(audit));
+        let text = encode(&Arc::new(node), Some(sample()), Format::Prometheus);
         text.lines().map(ToOwned::to_owned).collect()
     }
 
@@ -362,6 +367,8 @@ mod tests {
             "rlnode_cluster_freshness{freshness=\"synced\"} 0",
             "rlnode_cluster_splits_total 1",
             "rlnode_cluster_holds_refused_total 7",
+            "rlnode_cluster_share_denied_total{limit=\"per-key\"} 0",
+            "rlnode_cluster_debt_units{limit=\"per-key\"} 0",
             "rlnode_cluster_peer_counted{peer=\"a\"} 1",
             "rlnode_cluster_peer_counted{peer=\"c\"} 0",
             "rlnode_cluster_peer_lag_seconds{peer=\"a\"} 0.003",
@@ -409,6 +416,7 @@ mod tests {
             lines.iter().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
         let names: BTreeSet<&str> = types.iter().map(|(name, _)| *name).collect();
         let mut all = documented("## Metrics");
+        all.extend(documented("### Of the audit"));
         all.extend(documented("### Of a cluster"));
         assert_eq!(all, names);
         for (name, kind) in &types {

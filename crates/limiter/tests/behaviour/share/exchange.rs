@@ -82,6 +82,24 @@ fn a_debit_and_a_refund_reach_the_others() {
 }
 
 #[test]
+fn the_deepest_debt_of_each_limit_is_known_to_who_heard_of_it() {
+    let group = Group::sharing(2, bucket(100, 100, HOUR));
+    let debit = Request::check(b"", b"alice").with_op(Op::Debit).with_cost(70);
+    for node in &group.nodes {
+        node.decide(START, &debit).unwrap();
+    }
+    assert_eq!(group.nodes[0].deepest_debts(), [0]);
+    group.exchange(START);
+    assert_eq!(group.nodes[0].deepest_debts(), [40]);
+    // It is the deepest, not the last; and a part of a unit counts as one.
+    group.nodes[1].decide(START + HOUR, &debit.clone().with_op(Op::Refund)).unwrap();
+    group.nodes[1].decide(START + HOUR, &debit).unwrap();
+    group.exchange(START + HOUR);
+    assert_eq!(group.nodes[0].deepest_debts(), [40]);
+    assert_eq!(group.nodes[0].share_counts().debt_permille, 400);
+}
+
+#[test]
 fn peeks_and_denied_calls_spend_nothing_anywhere() {
     let group = Group::sharing(2, bucket(2, 2, HOUR));
     for _ in 0..50 {

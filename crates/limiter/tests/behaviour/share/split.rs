@@ -170,6 +170,20 @@ fn a_delta_beyond_what_a_node_can_have_spent_is_cut() {
 }
 
 #[test]
+fn what_every_member_had_in_flight_is_counted_to_the_unit() {
+    let group = Group::sharing(5, bucket(100, 100, HOUR));
+    group.passes(0, START, "alice", 1);
+    let delta = group.due(0, START)[0];
+    for _ in 0..4 {
+        let all = limiter::Delta { spent: 100, ..delta };
+        group.nodes[4].receive(START, &[all], false, &mut Vec::new());
+    }
+    let state = group.nodes[4].bucket_state(START, delta.bucket).unwrap();
+    assert_eq!(state.level, -300 * 36 * 1_000_000_000);
+    assert_eq!(group.nodes[4].share_counts().clipped, 0);
+}
+
+#[test]
 fn charges_have_a_bound_and_keys_beyond_it_share_the_overflow_bucket() {
     let group = Group::sharing(2, bucket(100, 100, HOUR));
     cut(&group, START, Members::only(0));

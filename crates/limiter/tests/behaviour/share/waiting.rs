@@ -1,9 +1,12 @@
 //! Checks that are held for an acknowledgement, and costs that are reserved meanwhile.
 
-use limiter::{Answer, Reason, Request};
+use std::sync::Arc;
+
+use limiter::{Answer, Reason, Request, SpendKind, Witness};
 
 use super::{Group, decided, held};
 use crate::support::{HOUR, SECOND, START, bucket};
+use crate::witness::Told;
 
 fn alice<'a>() -> Request<'a> {
     Request::check(b"", b"alice")
@@ -66,6 +69,27 @@ fn a_cost_above_the_share_is_reserved_and_kept_when_every_peer_knows() {
     group.exchange(START);
     assert!(decided(group.nodes[0].retry(START, ticket, false)).verdict.allowed);
     assert_eq!(group.left(START, "alice"), [20, 20, 20]);
+}
+
+#[test]
+fn a_witness_hears_of_a_check_that_waited_when_it_passes_and_only_then() {
+    for is_gone in [false, true] {
+        let told = Arc::new(Told::default());
+        let mut group = Group::sharing(2, bucket(20, 1, HOUR));
+        let first = group.nodes.remove(0).with_witness(Arc::clone(&told) as Arc<dyn Witness>);
+        group.nodes.insert(0, first);
+        // Above any share, so that it is reserved.
+        let ticket = held(group.nodes[0].check(START, &alice().with_cost(19), true).unwrap());
+        assert_eq!(told.take(), []);
+        group.exchange(START);
+        if is_gone {
+            group.nodes[0].abandon(START, ticket);
+            assert_eq!(told.take(), []);
+        } else {
+            assert!(decided(group.nodes[0].retry(START, ticket, false)).verdict.allowed);
+            assert_eq!(told.take(), [(SpendKind::Check, 0, 19)]);
+        }
+    }
 }
 
 #[test]

@@ -94,6 +94,9 @@ pub struct PeerStatus {
     pub heard_ms: Option<u64>,
     /// Milliseconds for which it has been missing; none: it is not.
     pub missing_ms: Option<u64>,
+    /// Batches of this node that it has not acknowledged.
+    #[serde(default)]
+    pub unacknowledged: u64,
     /// Milliseconds that it is behind in what this node told it.
     pub lag_ms: u64,
     /// Microseconds from a batch to its acknowledgement; none: not known yet.
@@ -153,13 +156,15 @@ impl ClusterStatus {
 }
 
 impl PeerStatus {
-    fn new(peer: &cluster::PeerStatus) -> Self {
+    /// The JSON of what a member knows of another.
+    pub(super) fn new(peer: &cluster::PeerStatus) -> Self {
         Self {
             name: peer.name.clone(),
             region: peer.region.clone(),
             state: peer.state.as_str().into(),
             heard_ms: peer.heard_ms,
             missing_ms: peer.missing_ms,
+            unacknowledged: peer.unacknowledged,
             lag_ms: peer.lag_ms,
             rtt_us: peer.rtt_us,
             skew_ms: peer.skew_ms,

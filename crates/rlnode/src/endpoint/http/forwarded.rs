@@ -35,8 +35,7 @@ pub struct Forwarded {
 /// # Errors
 /// If there is no key, a parameter is unknown, or a number or bound does not hold.
 pub fn parse_forwarded(query: &str, headers: &HeaderMap) -> Result<Forwarded, QuestionError> {
-    let mut written = Written::default();
-    written.read_query(query)?;
+    let written = Written::from_query(query)?;
     let header = |name| headers.get(name).map(|value| value.as_bytes().to_vec());
     // A key in the query, of either form, replaces that of the headers.
     let header_key = if written.key_b64.is_some() { None } else { header(KEY) };
@@ -72,6 +71,20 @@ pub fn parse_forwarded(query: &str, headers: &HeaderMap) -> Result<Forwarded, Qu
     Ok(Forwarded { question, denied: written.denied.unwrap_or(StatusCode::TOO_MANY_REQUESTS) })
 }
 
+/// Reads the question of `GET /v1/why` from the query of the URL, without its `?`: that of a gateway, of
+/// which nothing stands in a header.
+///
+/// # Errors
+/// As [`parse_forwarded`], and if it says how a denial is told or how long to wait.
+pub(super) fn parse_why(query: &str) -> Result<Question, QuestionError> {
+    let written = Written::from_query(query)?;
+    if written.denied.is_some() || written.max_wait_ms.is_some() {
+        let why = "`deny` and `max_wait_ms` are of a question that is decided; leave them out";
+        return Err(QuestionError::new(why));
+    }
+    Ok(parse_forwarded(query, &HeaderMap::new())?.question)
+}
+
 /// The query as written.
 #[derive(Default)]
 struct Written {
@@ -86,6 +99,12 @@ struct Written {
 }
 
 impl Written {
+    fn from_query(query: &str) -> Result<Self, QuestionError> {
+        let mut written = Self::default();
+        written.read_query(query)?;
+        Ok(written)
+    }
+
     fn read_query(&mut self, query: &str) -> Result<(), QuestionError> {
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));

@@ -10,6 +10,7 @@ mod problem;
 pub mod question;
 mod routes;
 pub mod status;
+pub mod why;
 mod write_limit;
 
 use std::sync::Arc;

@@ -17,11 +17,12 @@ use member::ForgetFailure;
 use serde::Serialize;
 
 use super::answer::DecisionJson;
-use super::forwarded::{Forwarded, parse_forwarded};
+use super::forwarded::{Forwarded, parse_forwarded, parse_why};
 use super::headers::rate_limit_headers;
 use super::problem::Problem;
 use super::question::{CHECKS_MAX, Question, QuestionError, Questions, parse_body};
 use super::status::Status;
+use super::why::Why;
 use crate::door::{Door, Fault};
 use crate::engine::ForgetError;
 use crate::metrics;
@@ -54,6 +55,7 @@ pub(super) fn router(node: Arc<Node>, caller: Caller) -> Router {
         // Without HEAD, which axum would answer as a GET: a question is charged.
         .route("/v1/auth", get(auth).head(refuse_all_but_get).fallback(refuse_all_but_get))
         .route("/v1/status", get(status))
+        .route("/v1/why", get(why))
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/metrics", get(show_metrics))
@@ -183,6 +185,21 @@ async fn status(State(node): State<Arc<Node>>) -> Json<Status> {
     Json(Status::of(&node).await)
 }
 
+/// Tells why a request would be answered as it is. Nothing is decided, counted or changed.
+async fn why(State(node): State<Arc<Node>>, RawQuery(query): RawQuery) -> Response {
+    let question = match parse_why(query.as_deref().unwrap_or_default()) {
+        Ok(question) => question,
+        Err(error) => return refuse_question(&node, error),
+    };
+    match Why::of(&node, &question.to_request()).await {
+        Ok(why) => Json(why).into_response(),
+        Err(error) => {
+            node.counters().count_fault(Door::Http, Fault::BadCheck);
+            refuse_undecided(error.into())
+        }
+    }
+}
+
 /// Tells the cluster that a member will not come back.
 async fn forget(State(node): State<Arc<Node>>, Path(name): Path<String>) -> Response {
     #[derive(Serialize)]
@@ -240,8 +257,8 @@ async fn show_metrics(State(node): State<Arc<Node>>, headers: HeaderMap) -> Resp
 async fn refuse_path() -> Response {
     Problem::new(
         StatusCode::NOT_FOUND,
-        "there is POST /v1/check, GET /v1/auth, GET /v1/status, GET /livez, GET /readyz, \
-         GET /metrics and POST /v1/nodes/NAME/forget",
+        "there is POST /v1/check, GET /v1/auth, GET /v1/status, GET /v1/why, GET /livez, \
+         GET /readyz, GET /metrics and POST /v1/nodes/NAME/forget",
     )
     .into_response()
 }
@@ -380,6 +397,84 @@ mod tests {
         assert_eq!(decisions[2]["allowed"], false);
         assert_eq!(decisions[2]["details"][0]["limit_name"], "per-key");
         assert_eq!(node.counters().frames(Door::Http), 1);
+    }
+
+    #[tokio::test]
+    async fn why_tells_what_a_check_would_be_told_and_changes_nothing() {
+        let node = Node::with_burst(2);
+        node.set_readiness(Readiness::Ready);
+        let check = async || ask(&node, Method::POST, "/v1/check", r#"{"key":"alice"}"#).await;
+        check().await;
+        let before = (node.limiter().counts(), node.limiter().usage());
+        let metrics = get_of(&node, "/metrics").await.body;
+        for key in ["alice", "bob"] {
+            let told = get_of(&node, &format!("/v1/why?endpoint=GET%20/&key={key}")).await;
+            assert_eq!(told.status, StatusCode::OK, "{}", told.body);
+            let applied = &told.json()["limits"][0]["applied"];
+            let level = if key == "alice" { 1 } else { 2 };
+            assert_eq!(applied["bucket"]["level"], level, "{applied}");
+            assert_eq!(applied["bucket"]["has_entry"], key == "alice");
+            assert_eq!(told.json()["next"]["allowed"], true);
+        }
+        assert_eq!((node.limiter().counts(), node.limiter().usage()), before);
+        assert_eq!(get_of(&node, "/metrics").await.body, metrics);
+        check().await;
+        let told = get_of(&node, "/v1/why?key=alice").await.json();
+        assert_eq!(
+            (&told["next"]["allowed"], &told["next"]["reason"]),
+            (&json!(false), &json!("limit"))
+        );
+        // It is asked a moment later, so the wait is no longer than was told.
+        let waits_ms = |json: &serde_json::Value| json["retry_after_ms"].as_u64().expect("a wait");
+        let (asked, told) = (waits_ms(&check().await.json()), waits_ms(&told["next"]));
+        assert!(asked > 0 && asked <= told, "{asked} and {told}");
+    }
+
+    #[tokio::test]
+    async fn a_question_of_why_is_read_as_a_gateways_and_refused_in_words() {
+        let node = Node::with_burst(1);
+        node.set_readiness(Readiness::Ready);
+        for (query, want) in [
+            ("", "there is no key"),
+            ("key=", "the key is empty"),
+            ("key=a&deny=403", "leave them out"),
+            ("key=a&max_wait_ms=5", "leave them out"),
+            ("key=a&kee=b", "unknown parameter `kee`"),
+        ] {
+            let answer = get_of(&node, &format!("/v1/why?{query}")).await;
+            assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{query}");
+            assert!(answer.body.contains(want), "{query}: {}", answer.body);
+        }
+        let costly = get_of(&node, "/v1/why?key=a&cost=2").await.json();
+        assert_eq!(costly["next"]["retry_after_ms"], Value::Null);
+        assert_eq!(costly["limits"][0]["applied"]["cost"], 2);
+    }
+
+    #[tokio::test]
+    async fn why_tells_of_a_check_that_is_held_and_of_its_peers() {
+        let (node, peer) = Scripted::node(10);
+        let request = limiter::Request::check(b"GET /", b"alice");
+        let now_ns = node.clock().now_ns();
+        for _ in 0..5 {
+            let _ = node.decide(now_ns, &request, Door::Udp);
+        }
+        let held = node.ask(now_ns, &request, Door::Udp, None);
+        let Ok(Asked::Held(held)) = held else { panic!("it is held") };
+        let told = get_of(&node, "/v1/why?endpoint=GET%20/&key=alice").await.json();
+        let bucket = &told["limits"][0]["applied"]["bucket"];
+        let figures = ["held", "allowance", "in_flight", "remaining"].map(|name| &bucket[name]);
+        assert_eq!(figures, [&json!(1), &json!(5), &json!(5), &json!(5)], "{bucket}");
+        assert_eq!(
+            (&told["next"]["reason"], &told["next"]["may_wait"]),
+            (&json!("share"), &json!(true))
+        );
+        assert_eq!(told["cluster"]["peers"][0]["unacknowledged"], 1);
+        drop(held);
+        let told = get_of(&node, "/v1/why?endpoint=GET%20/&key=alice").await.json();
+        assert_eq!(told["limits"][0]["applied"]["bucket"]["held"], 0);
+        peer.set_ready(false);
+        let told = get_of(&node, "/v1/why?key=alice").await.json();
+        assert_eq!((&told["next"], &told["readiness"]), (&Value::Null, &json!("starting")));
     }
 
     #[tokio::test]

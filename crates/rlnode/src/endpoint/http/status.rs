@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use limiter::RuleCounts;
 use serde::{Deserialize, Serialize};
 
 use super::cluster_status::ClusterStatus;
+use crate::audit::Audit;
 use crate::door::{Door, Fault, Outcome};
 use crate::node::Node;
 
@@ -31,6 +33,9 @@ pub struct Status {
     /// Its cluster; none: it is alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterStatus>,
+    /// What is recorded of what it lets through; none: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit: Option<AuditStatus>,
     /// Each limit and override, in the order of the file.
     pub limits: Vec<LimitStatus>,
     /// Each door.
@@ -60,6 +65,41 @@ pub struct StoreStatus {
     pub debits_clipped: u64,
 }
 
+/// The record of what the node lets through, since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditStatus {
+    /// One key in so many is recorded.
+    pub sample: u32,
+    /// Spends recorded.
+    pub recorded: u64,
+    /// Spends not recorded because too many waited for the disk.
+    pub dropped: u64,
+    /// Spends not recorded because the disk refused them.
+    pub unwritten: u64,
+    /// Times that a file could not be opened or written.
+    pub failures: u64,
+    /// Files removed to keep within the bound.
+    pub removed_files: u64,
+    /// Bytes of the files.
+    pub bytes: u64,
+}
+
+impl AuditStatus {
+    fn new(audit: &Audit) -> Self {
+        let counts = audit.counts();
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Self {
+            sample: audit.sample().to_one_in(),
+            recorded: read(&counts.recorded),
+            dropped: read(&counts.dropped),
+            unwritten: read(&counts.unwritten),
+            failures: read(&counts.failures),
+            removed_files: read(&counts.removed),
+            bytes: read(&counts.bytes),
+        }
+    }
+}
+
 /// What one limit or override decided.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitStatus {
@@ -79,11 +119,15 @@ pub struct LimitStatus {
     pub refunds: u64,
     /// Units spent.
     pub units: u64,
+    /// Denials of checks for want of a share while it had units left.
+    #[serde(default)]
+    pub share_denied: u64,
 }
 
 impl LimitStatus {
     fn new(name: &str, counts: &RuleCounts) -> Self {
-        let RuleCounts { allowed, denied, shadow_denied, peeks, debits, refunds, units } = *counts;
+        let RuleCounts { allowed, denied, shadow_denied, peeks, .. } = *counts;
+        let RuleCounts { debits, refunds, units, share_denied, .. } = *counts;
         Self {
             name: name.to_owned(),
             allowed,
@@ -93,6 +137,7 @@ impl LimitStatus {
             debits,
             refunds,
             units,
+            share_denied,
         }
     }
 }
@@ -139,6 +184,7 @@ impl Status {
                 debits_clipped: counts.debits_clipped,
             },
             cluster: member.as_ref().map(ClusterStatus::new),
+            audit: node.audit().map(AuditStatus::new),
             limits: rules.map(|(rule, counts)| LimitStatus::new(rule.name(), counts)).collect(),
             doors: Door::ALL.map(|door| door_status(node, door)).into(),
         }

@@ -119,6 +119,28 @@ async fn every_field_of_the_cluster_is_documented_and_no_other() {
     assert_eq!(documented("### Of a cluster"), given);
 }
 
+/// Names of the members of `value` at every depth, with the way to them.
+fn paths(value: &Value, prefix: &str, into: &mut BTreeSet<String>) {
+    for (name, member) in value.as_object().into_iter().flatten() {
+        into.insert(format!("{prefix}{name}"));
+        paths(member, &format!("{prefix}{name}."), into);
+        for element in member.as_array().into_iter().flatten() {
+            paths(element, &format!("{prefix}{name}[]."), into);
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_field_of_why_is_documented_and_no_other() {
+    let (node, _) = Scripted::node(1);
+    let (_, mut why) = get(&node, "/v1/why?endpoint=GET%20/&key=a").await;
+    // They are those of the status.
+    why["cluster"]["peers"] = Value::Null;
+    let mut given = BTreeSet::new();
+    paths(&why, "", &mut given);
+    assert_eq!(documented("## `GET /v1/why`"), given);
+}
+
 #[test]
 fn every_word_of_an_answer_is_documented() {
     let words = limiter::Reason::ALL.map(limiter::Reason::as_str).into_iter();
