@@ -285,7 +285,10 @@ impl World {
             let unknown = i128::from(untold - reading.untold) * truth.ticks(1);
             // Units that were reserved and given back were out of a full bucket's way meanwhile: what
             // the truth had no room for was not lost here.
-            let held_ns = if *is_reserved { held_ns + 2 * way_ns } else { 0 };
+            // What is given back is told at the next tick at the latest, or when the batch before it is
+            // acknowledged.
+            let told_ns = held_ns + 2 * interval_ns + 3 * way_ns;
+            let held_ns = if *is_reserved { told_ns } else { 0 };
             let most = level + unknown + lost + slack + overlap + truth.refill(held_ns);
             if reading.level > most {
                 found.push(format!(
