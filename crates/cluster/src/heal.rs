@@ -113,6 +113,8 @@ impl Node {
     pub(crate) fn count_ready(&mut self, now_ns: u64) {
         self.confirm_quiet(now_ns);
         if !self.is_synced() {
+            // Who joins anew meanwhile begins to wait anew.
+            self.countable_ns = None;
             return;
         }
         let ready = self.countable(now_ns);

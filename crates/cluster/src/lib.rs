@@ -14,6 +14,7 @@
 //! | `link.rs`, `greeting.rs`, `slots.rs` | the handshake: who the other is, which of two connections stays, whose limit is whose |
 //! | `start.rs`, `join.rs`, `coverage.rs`, `serve.rs` | first start, and a snapshot of the others' counts |
 //! | `member.rs`, `forget.rs` | who counts as a member; leaving and forgetting |
+//! | `found.rs` | the worst that the search for attacks found: committed figures |
 //! | `flush.rs`, `batch.rs`, `receive.rs` | batches out, batches in, acknowledgements |
 //! | `detect.rs`, `split.rs`, `heal.rs` | a peer falls silent, is lost, and is counted again |
 //! | `status.rs`, `notes.rs` | what people see |
@@ -25,6 +26,7 @@ mod coverage;
 mod detect;
 mod flush;
 mod forget;
+pub mod found;
 mod greeting;
 mod heal;
 mod hold;

@@ -131,7 +131,11 @@ impl World {
         let Some(process) = self.nodes[node].process.as_mut() else { return };
         let life = Life { node, life: process.life };
         let is_restless = at_ns == self.now_ns + 1;
-        process.restless = if is_restless { process.restless + 1 } else { 0 };
+        // Much may happen to a node at one instant: many checks that end together are polled for each.
+        if process.polled_ns != self.now_ns {
+            process.restless = if is_restless { process.restless + 1 } else { 0 };
+            process.polled_ns = self.now_ns;
+        }
         let at_ns = if process.restless > RESTLESS_MAX { self.now_ns + MS } else { at_ns };
         if process.restless == RESTLESS_MAX {
             self.inspector

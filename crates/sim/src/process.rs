@@ -38,8 +38,10 @@ pub(crate) struct Process {
     pub(crate) accepting: bool,
     /// True time at which the cluster asked to be polled.
     pub(crate) poll_at_ns: u64,
-    /// Polls in a row that asked for another at once.
+    /// Times in a row at which a poll asked for another at once.
     pub(crate) restless: u32,
+    /// The last of them, or of those that did not, in true ns.
+    pub(crate) polled_ns: u64,
     /// Waiting checks by waiter.
     pub(crate) held: BTreeMap<usize, Held>,
     pub(crate) waiters: usize,
@@ -75,6 +77,7 @@ impl Process {
             accepting: false,
             poll_at_ns: u64::MAX,
             restless: 0,
+            polled_ns: 0,
             held: BTreeMap::new(),
             waiters: 0,
             last_batch: None,

@@ -195,12 +195,17 @@ impl<'a> Account<'a> {
             return self.lower(ticks);
         }
         let missing_max = shared.missing_max(ledger.view.size());
-        let Some(charge) = ledger.charge_or_new(bucket, now_ns) else {
+        let least = -i64::try_from(self.missing()).unwrap_or(i64::MAX);
+        let Some(charge) = self.ledger().and_then(|l| l.charge_or_new(bucket, now_ns)) else {
             // No row is free. Taken from the common level it weighs n/N of what it should on this
             // group's part; forgotten it would weigh nothing.
             return self.lower(ticks);
         };
+        // Units given back fill the level and no more, as they do while nobody is missing: what was
+        // refilled for them meanwhile is not kept for later.
+        charge.ticks = charge.ticks.max(least);
         let is_clipped = charge.add(ticks, missing_max);
+        charge.ticks = charge.ticks.max(least);
         charge.relief = charge.relief.min(charge.ticks.max(0));
         if is_clipped { Charged::Clipped } else { Charged::Whole }
     }

@@ -268,7 +268,8 @@ impl Limiter {
         let cost = i64::try_from(hit.cost).unwrap_or(i64::MAX);
         let units = match op {
             Op::Peek => return,
-            Op::Check if account.level() >= account.shared().ticks(hit.cost) => cost,
+            // What fits is charged whole, however deep the level lies that it is a part of.
+            Op::Check if stand.covers(account.shared().ticks(hit.cost)) => cost,
             // An isolated node whose limit lets everything pass counts it as a debit.
             Op::Check | Op::Debit => cost.min(account.units_to_deepest_debt()),
             Op::Refund => -cost.min(account.units_below_full()),

@@ -239,6 +239,12 @@ fn fold(
     size: i128,
     peers: Members,
 ) {
+    // Where more was given back than spent nothing is moved: the others may know of it too, and would
+    // have their part of it beside the whole of it here.
+    let units = units.max(certain);
+    if units <= 0 {
+        return;
+    }
     let shared = *account.shared();
     let full = shared.ticks(shared.bucket.burst());
     let level = account.common_level();

@@ -230,13 +230,18 @@ impl Stand {
 
     /// Whether `cost` ticks may be spent.
     pub(crate) fn judge(&self, cost: i128) -> Judgement {
-        if self.available < cost {
+        if !self.covers(cost) {
             Judgement::Limit
         } else if self.flying + cost <= self.allowance {
             Judgement::Fits
         } else {
             Judgement::Share
         }
+    }
+
+    /// Whether the group has `cost` ticks, whoever of it may spend them.
+    pub(crate) fn covers(&self, cost: i128) -> bool {
+        self.available >= cost
     }
 
     /// Whether waiting for an acknowledgement may help where the share is too small.

@@ -328,13 +328,18 @@ fn in_bounds(attack: &mut Attack) {
     apart(&mut attack.faults);
 }
 
-/// Faults that stop one node do not overlap: the later is put off.
+/// All faults that stop a node stop the same one, and do not overlap: the later is put off. Where every
+/// node may be stopped in turn before the last is back, all counts can be made to be forgotten, which
+/// needs no search.
 fn apart(faults: &mut [Fault]) {
     faults.sort_by_key(Fault::from_us);
-    let mut free_us = 0;
+    let (mut free_us, mut stopped) = (0, None);
     for fault in faults {
-        if matches!(fault, Fault::Cut { .. }) {
-            continue;
+        match fault {
+            Fault::Cut { .. } => continue,
+            Fault::Crash { node, .. } | Fault::Pause { node, .. } | Fault::Restart { node, .. } => {
+                *node = *stopped.get_or_insert(*node);
+            }
         }
         let (from_us, to_us) = fault.times_mut();
         let length_us = *to_us - *from_us;
