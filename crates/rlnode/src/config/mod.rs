@@ -10,6 +10,7 @@ mod checked;
 mod cluster;
 mod error;
 mod explain;
+mod found;
 mod limits;
 mod listen;
 mod settings;
