@@ -59,6 +59,7 @@ fn explain_tells_the_bound_for_the_cluster_that_runs() {
         "{told}"
     );
     assert!(told.contains("\n  not proven:   a window in which members come, go"), "{told}");
+    assert!(told.contains("\n  worst found:  "), "{told}");
     assert!(!told.contains("exact"), "{told}");
 
     // Every limit has its bound in the list of all, and the node tells the same ceiling as a metric.
@@ -66,6 +67,7 @@ fn explain_tells_the_bound_for_the_cluster_that_runs() {
     let proven = "  proven:       at most 100 + 100/h x t + ";
     let (_, rest) = all.split_once(proven).expect("it is told");
     assert!(rest.split(' ').next().is_some_and(|units| units.parse::<u64>().is_ok()), "{all}");
+    assert!(rest.contains("\n  worst found:  "), "{all}");
     let ceiling =
         |node: &Node| node.metrics().sum("rlnode_cluster_ceiling_units", &[("limit", "per-key")]);
     assert!(ceiling(&nodes[0]) > 0);

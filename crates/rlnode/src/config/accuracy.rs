@@ -1,10 +1,12 @@
 //! How exactly a limit is held, in words: what is proven, what is not, and the worst that was found. The
 //! two are never mixed.
 
+use cluster::found::worst_found;
 use limiter::{Accuracy, Limit, Quota, Rate, WhenIsolated};
 
 use super::cluster::Cluster;
 use super::error::quoted;
+use super::found;
 use super::value::{show_rate, show_time};
 use crate::node::DEFAULT_MAX_WAIT;
 use crate::proof::Surroundings;
@@ -115,8 +117,10 @@ pub(super) fn in_words(
     };
     let ceiling = around.ceiling(limit.accuracy, quota).unwrap_or(0);
     let at_most = format!("at most {exact} + {ceiling} in any window of t");
+    let found = found_in_words(around, limit.accuracy, burst, is_short);
     if is_short {
-        return vec![("proven:", format!("{at_most}, while every member reaches all others"))];
+        let proven = ("proven:", format!("{at_most}, while every member reaches all others"));
+        return std::iter::once(proven).chain(found).collect();
     }
     let forgotten = show_time(u128::from(cluster.forget_after_ns), 1);
     let mut lines = vec![
@@ -137,7 +141,24 @@ pub(super) fn in_words(
     });
     let change = "a window in which members come, go or are lost: no ceiling is proven for it";
     lines.push(("not proven:", change.into()));
+    lines.extend(found);
     lines
+}
+
+/// The worst that was found, labelled as [`in_words`] does.
+fn found_in_words(
+    around: &Surroundings,
+    accuracy: Accuracy,
+    burst: u64,
+    is_short: bool,
+) -> Vec<(&'static str, String)> {
+    if accuracy == Accuracy::Fast {
+        let words = "of `fast` no figures are kept: see docs/simulation.md".to_owned();
+        return vec![("worst found:", words)];
+    }
+    let lines = found::in_words(worst_found(around.members), around.members, burst, is_short);
+    let labels = std::iter::once("worst found:").chain(std::iter::repeat(""));
+    labels.zip(lines).collect()
 }
 
 /// `BURST + RATE x t`.
@@ -220,6 +241,29 @@ mod tests {
             let short = told(&place, &limit, true);
             let line = want.lines().next().expect("a line");
             assert!(short.starts_with(line), "{short}");
+        }
+    }
+
+    #[test]
+    fn what_is_proven_and_what_was_found_are_told_apart() {
+        let cluster = cluster(Some(3));
+        let place = Place::new(Some(&cluster), None);
+        let labels = |accuracy, is_short| {
+            let limit = Limit { accuracy, ..Limit::new("l", HUNDRED_PER_HOUR) };
+            let lines = in_words(&place, &limit, HUNDRED_PER_HOUR, is_short);
+            for (label, words) in &lines {
+                assert!(*label != "proven:" || !words.contains("found"), "{words}");
+                assert!(*label != "worst found:" || !words.contains("proven"), "{words}");
+            }
+            lines.into_iter().map(|(label, _)| label).collect::<Vec<_>>()
+        };
+        let proven = ["proven:", "", "proven:", "not proven:"];
+        let full = labels(Accuracy::Balanced, false);
+        assert_eq!(full, [&proven[..], &["worst found:", "", ""]].concat());
+        let fast = labels(Accuracy::Fast, false);
+        assert_eq!(fast, [&proven[..], &["worst found:"]].concat());
+        for accuracy in [Accuracy::Balanced, Accuracy::Fast] {
+            assert_eq!(labels(accuracy, true), ["proven:", "worst found:"]);
         }
     }
 

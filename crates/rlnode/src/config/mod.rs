@@ -11,6 +11,7 @@ mod checked;
 mod cluster;
 mod error;
 mod explain;
+mod found;
 mod limits;
 mod listen;
 mod settings;
