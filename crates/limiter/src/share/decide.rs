@@ -153,7 +153,11 @@ impl Limiter {
             return None;
         }
         let fleet = self.fleet()?;
-        fleet.event(if is_reserved { FleetEvent::Reserved } else { FleetEvent::Held });
+        if is_reserved {
+            fleet.event(FleetEvent::Reserved);
+        } else if !question.is_again {
+            fleet.event(FleetEvent::Held);
+        }
         let ticket_hit =
             |hit: &Hit<'_>| TicketHit { slot: hit.slot, hash: hit.hash(), cost: hit.cost };
         let hits = hits.iter().map(ticket_hit).collect();

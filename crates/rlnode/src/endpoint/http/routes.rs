@@ -152,6 +152,10 @@ async fn answer_forwarded(node: &Node, now_ns: u64, forwarded: &Forwarded) -> Re
     let headers = rate_limit_headers(&decision, reset_at_ms);
     if decision.verdict.allowed {
         (StatusCode::OK, headers).into_response()
+    } else if forwarded.denied == StatusCode::FORBIDDEN {
+        // Whoever asks for 403 is a gateway that reads no body of a denial, and would give the
+        // connection up for one that it did not read.
+        (StatusCode::FORBIDDEN, headers).into_response()
     } else {
         let mut response = Problem::denial(forwarded.denied, &decision).into_response();
         response.headers_mut().extend(headers);
@@ -425,7 +429,7 @@ mod tests {
             (&json!(false), &json!("limit"))
         );
         // It is asked a moment later, so the wait is no longer than was told.
-        let waits_ms = |json: &serde_json::Value| json["retry_after_ms"].as_u64().expect("a wait");
+        let waits_ms = |json: &Value| json["retry_after_ms"].as_u64().expect("a wait");
         let (asked, told) = (waits_ms(&check().await.json()), waits_ms(&told["next"]));
         assert!(asked > 0 && asked <= told, "{asked} and {told}");
     }
@@ -526,6 +530,7 @@ mod tests {
         let forbidden = get_of(&node, "/v1/auth?key=alice&deny=403").await;
         assert_eq!(forbidden.status, StatusCode::FORBIDDEN);
         assert_eq!(forbidden.header("retry-after"), Some("3600"));
+        assert_eq!(forbidden.body, "", "a gateway would close the connection");
     }
 
     #[tokio::test]
