@@ -110,6 +110,23 @@ fn who_starts_again_beside_a_cut_is_told_nothing_that_its_snapshot_contains() {
 }
 
 #[test]
+fn who_starts_again_beside_a_cut_hears_of_what_only_its_earlier_life_had() {
+    let mut net = Network::formed(&THREE);
+    net.cut("a", "b");
+    net.spend_all("a", 20);
+    net.run(300 * MS);
+    assert_eq!(THREE.map(|name| net.remaining(name)), [80, 100, 80]);
+    cut_between(&mut net, &["a"], &["b", "c"]);
+    restart(&mut net, "c", 3, false);
+    net.run(3 * SECOND);
+    assert_eq!(net.remaining("c"), net.remaining("b"));
+    net.mend();
+    net.run(3 * SECOND);
+    assert_eq!(THREE.map(|name| net.members(name)), [(3, 3); 3]);
+    assert_eq!(THREE.map(|name| net.remaining(name)), [80; 3]);
+}
+
+#[test]
 fn two_that_were_forgotten_together_know_of_each_other_when_they_are_back() {
     for apart_ms in [0, 250, 700] {
         let mut net = Network::formed(&FIVE);
