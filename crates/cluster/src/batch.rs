@@ -94,18 +94,21 @@ impl Log {
         }
     }
 
-    /// Calls `found` for every batch that some of the lost have not acknowledged, with those who have
-    /// not, and whether it is to be moved to the charges now. `lost` pairs each with what it
-    /// acknowledged.
+    /// Calls `found` for every batch that some of the lost have not acknowledged, with those to whom it
+    /// is owed from now on, and whether it is to be moved to the charges now. `lost` and `aware` pair
+    /// each with what it acknowledged.
     fn unknown_to(
         &mut self,
         lost: &[(u8, u64)],
+        aware: &[(u8, u64)],
         mut found: impl FnMut(u64, Members, &[Delta], bool),
     ) {
         for sent in &mut self.batches {
             let unaware = lost.iter().filter(|(_, acked)| sent.seq >= *acked);
-            let peers: Members = unaware.map(|(index, _)| *index).collect();
-            if !peers.is_empty() {
+            let unaware: Members = unaware.map(|(index, _)| *index).collect();
+            if !unaware.is_empty() {
+                let aware = aware.iter().filter(|(_, acked)| sent.seq < *acked);
+                let peers = aware.fold(unaware, |peers, (index, _)| peers.with(*index));
                 found(sent.seq, peers, &sent.deltas, !std::mem::replace(&mut sent.charged, true));
             }
         }
@@ -172,17 +175,19 @@ pub(crate) struct Unknown {
 
 impl Unknown {
     /// Reads both logs for the `lost`, each with what it acknowledged, last heard at `heard_ns` at
-    /// the earliest. What was in the common level is in `fold`, once, and is a charge from now on; or in
+    /// the earliest. To those of `aware`, lost or not, who have acknowledged what some of the lost
+    /// have not, it is owed too: a peer says what it has when it is back, and that is dropped then; but
+    /// one that has started again meanwhile may have the counts of a peer that lacks it. What was in the common level is in `fold`, once, and is a charge from now on; or in
     /// `doubtful`, where it was received earlier than that, but since `since_ns`.
     pub(crate) fn of(
         log: &mut Log,
         received: &mut ReceiveLog,
         lost: &[(u8, u64)],
-        heard_ns: u64,
-        since_ns: u64,
+        aware: &[(u8, u64)],
+        (heard_ns, since_ns): (u64, u64),
     ) -> Self {
         let mut unknown = Self::default();
-        log.unknown_to(lost, |seq, peers, deltas, folds| {
+        log.unknown_to(lost, aware, |seq, peers, deltas, folds| {
             for delta in deltas.iter().filter(|delta| delta.spent != 0) {
                 let (bucket, units) = (delta.bucket, delta.spent);
                 unknown.tail.push(Tail { bucket, peers, seq, units });
@@ -257,16 +262,17 @@ mod tests {
         log.push(1, vec![delta(1, 20), delta(2, 0)], 0, true);
         received.push(100, &[delta(3, 5)], false);
         received.push(200, &[delta(3, 6)], false);
-        let first = Unknown::of(&mut log, &mut received, &[(1, 1), (2, 0)], 150, 150);
+        let first =
+            Unknown::of(&mut log, &mut received, &[(1, 1), (2, 0)], &[(1, 1), (3, 2)], (150, 150));
         let tail: Vec<_> = first.tail.iter().map(|t| (t.seq, t.units, t.peers)).collect();
-        let both = Members::only(1).with(2);
-        assert_eq!(tail, [(0, 10, Members::only(2)), (1, 20, both)]);
+        let all = Members::only(1).with(2).with(3);
+        assert_eq!(tail, [(0, 10, all), (1, 20, all)]);
         assert_eq!(units(&first.fold), [(1, 10), (3, 6)]);
         assert_eq!(units(&first.all), [(1, 10), (1, 20), (3, 6)]);
-        let second = Unknown::of(&mut log, &mut received, &[(3, 0)], 0, 0);
+        let second = Unknown::of(&mut log, &mut received, &[(3, 0)], &[], (0, 0));
         assert_eq!(units(&second.fold), [(3, 5)]);
         settle_charges(&mut log, &mut received);
-        let third = Unknown::of(&mut log, &mut received, &[(1, 1)], 300, 300);
+        let third = Unknown::of(&mut log, &mut received, &[(1, 1)], &[], (300, 300));
         assert_eq!(units(&third.fold), [(1, 20)]);
     }
 

@@ -75,9 +75,9 @@ pub const WORST: [Worst; 6] = [
             units_seed: 9,
         },
         disturbed: Find {
-            permille: 1330,
+            permille: 1041,
             class: "disturbed",
-            seed: 24,
+            seed: 4,
             units: 32,
             units_class: "disturbed",
             units_seed: 17,
@@ -162,7 +162,7 @@ pub const WORST: [Worst; 6] = [
 ];
 
 /// How that was searched.
-pub const SEARCHED: Searched = Searched { date: "2026-12-01", commit: "7d6f8e7", runs: 27_784 };
+pub const SEARCHED: Searched = Searched { date: "2026-12-01", commit: "0fe9903", runs: 28_406 };
 
 /// The worst that was found for the nearest size that was searched: the smallest that is not below
 /// `members`, or the largest.

@@ -290,6 +290,9 @@ impl Node {
             });
             self.limiter.charge_sums(now_ns, &owed.collect::<Vec<_>>());
         }
+        // Before the cursors, which say of every member what the chunk contains: of one that is cut off
+        // the joiner knows nothing else.
+        self.adopt_members(now_ns, head);
         let cursors = self.cursors_of(head, index);
         if let Some(join) = &mut self.join {
             join.coverage.push(head.last, cursors);
@@ -314,7 +317,6 @@ impl Node {
         let Some(join) = self.join.take() else { return };
         self.began_alone = self.table.link(server).is_some_and(|link| link.greeting.began);
         let Join { coverage, kept, buckets, .. } = join;
-        self.adopt_members(now_ns, head);
         for (index, peer) in &mut self.table.peers {
             let life = peer.life;
             if life == 0 {

@@ -15,7 +15,7 @@ impl Node {
     pub(crate) fn lose(&mut self, now_ns: u64, peers: Members, cause: Cause) {
         let was_whole = self.table.is_whole();
         let reached = self.table.counted();
-        let mut lost = Vec::new();
+        let (mut lost, mut aware) = (Vec::new(), Vec::new());
         let (mut heard_ns, mut since_ns) = (u64::MAX, u64::MAX);
         for index in peers.iter() {
             let Some(peer) = self.table.peers.get_mut(&index) else { continue };
@@ -29,6 +29,10 @@ impl Node {
             heard_ns = heard_ns.min(link.heard_ns);
             since_ns = since_ns.min(link.heard_ns.saturating_sub(unheard_ns));
             lost.push((index, link.acked));
+            // Before that it is owed what it missed, whatever it has acknowledged since.
+            if link.heal_out {
+                aware.push((index, link.acked));
+            }
             if self.links.remove(&link.id).is_some() && cause != Cause::Closed {
                 self.effects.push_back(Effect::Close { link: link.id, refusal: None });
             }
@@ -39,8 +43,12 @@ impl Node {
         let gone: Members = lost.iter().map(|(index, _)| *index).collect();
         self.serving.retain(|serving| !gone.contains(serving.index));
         let view = self.table.view();
-        let unknown = Unknown::of(&mut self.log, &mut self.received, &lost, heard_ns, since_ns);
-        self.mark_owed(unknown.tail.iter().fold(Members::EMPTY, |all, tail| all.union(tail.peers)));
+        let linked = self.table.links().filter(|(_, link)| link.heal_out);
+        aware.extend(linked.map(|(index, link)| (index, link.acked)));
+        let times = (heard_ns, since_ns);
+        let unknown = Unknown::of(&mut self.log, &mut self.received, &lost, &aware, times);
+        let owed = unknown.tail.iter().fold(Members::EMPTY, |all, tail| all.union(tail.peers));
+        self.mark_owed(owed.minus(self.table.linked()));
         self.limiter.lose(
             now_ns,
             &Loss {

@@ -7,6 +7,8 @@ use wire::peer::Refusal;
 
 const FIVE: [&str; 5] = ["a", "b", "c", "d", "e"];
 const THREE: [&str; 3] = ["a", "b", "c"];
+/// The type of an acknowledgement.
+const ACK: u8 = 0x85;
 
 fn cut_between(net: &mut Network, some: &[&'static str], others: &[&'static str]) {
     for one in some {
@@ -87,6 +89,41 @@ fn a_rolling_restart_of_the_others_in_a_cut_forgets_nothing() {
         net.run(3 * SECOND);
         assert_eq!(THREE.map(|name| net.remaining(name)), [70; 3], "cut of {cut_s} s");
     }
+}
+
+#[test]
+fn who_starts_again_beside_a_cut_is_told_nothing_that_its_snapshot_contains() {
+    let mut net = Network::formed(&THREE);
+    // The others have heard of it, and cannot say so before the cut: it is owed to both.
+    net.lost.push(("a", ACK));
+    net.spend_all("a", 20);
+    net.run(300 * MS);
+    assert_eq!(THREE.map(|name| net.remaining(name)), [80; 3]);
+    cut_between(&mut net, &["a"], &["b", "c"]);
+    restart(&mut net, "c", 3, false);
+    net.run(3 * SECOND);
+    net.lost.clear();
+    net.mend();
+    net.run(3 * SECOND);
+    assert_eq!(THREE.map(|name| net.members(name)), [(3, 3); 3]);
+    assert_eq!(THREE.map(|name| net.remaining(name)), [80; 3]);
+}
+
+#[test]
+fn who_starts_again_beside_a_cut_hears_of_what_only_its_earlier_life_had() {
+    let mut net = Network::formed(&THREE);
+    net.cut("a", "b");
+    net.spend_all("a", 20);
+    net.run(300 * MS);
+    assert_eq!(THREE.map(|name| net.remaining(name)), [80, 100, 80]);
+    cut_between(&mut net, &["a"], &["b", "c"]);
+    restart(&mut net, "c", 3, false);
+    net.run(3 * SECOND);
+    assert_eq!(net.remaining("c"), net.remaining("b"));
+    net.mend();
+    net.run(3 * SECOND);
+    assert_eq!(THREE.map(|name| net.members(name)), [(3, 3); 3]);
+    assert_eq!(THREE.map(|name| net.remaining(name)), [80; 3]);
 }
 
 #[test]

@@ -79,8 +79,11 @@ impl Charge {
         self.drained_ns
     }
 
-    /// Notes that `peers` may not know `ticks` that the batch `seq` carried.
+    /// Notes that `peers` may not know `ticks` that the batch `seq` carried. Whoever is owed that batch
+    /// already is not owed it twice.
     pub(crate) fn owe(&mut self, peers: Members, seq: u64, ticks: i64) {
+        let same = self.owed.iter().filter(|owed| owed.seq == seq && seq != UNSENT);
+        let peers = same.fold(peers, |peers, owed| peers.minus(owed.peers));
         if peers.is_empty() || ticks == 0 {
             return;
         }
@@ -139,5 +142,23 @@ impl Charge {
     /// Whether nothing is left of it.
     pub(crate) fn is_settled(&self) -> bool {
         self.ticks == 0 && self.owed.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_owed_to_each_peer_once() {
+        let mut charge = Charge::new(Bucket { slot: 0, hash: 1 }, 0);
+        charge.owe(Members::only(1).with(2), 5, 10);
+        charge.owe(Members::only(2).with(3), 5, 10);
+        charge.owe(Members::only(2), 6, 4);
+        for _ in 0..2 {
+            // What no batch carried is another spend each time.
+            charge.owe(Members::only(2), UNSENT, 100);
+        }
+        assert_eq!([1, 2, 3].map(|peer| charge.tag(peer, 9)), [10, 214, 10]);
     }
 }

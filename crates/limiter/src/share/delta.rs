@@ -83,12 +83,12 @@ pub struct Loss<'a> {
     pub unknown: &'a [(Bucket, i64)],
 }
 
-/// An own spend in a batch that `peers` have not acknowledged.
+/// An own spend in a batch that some lost peer has not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tail {
     /// The bucket.
     pub bucket: Bucket,
-    /// Those of the peers lost in this step who have not acknowledged it.
+    /// Those to whom it is owed until they say, when they are back, what they have received.
     pub peers: Members,
     /// Number of the batch: a peer may have received it, and says so when it is back.
     pub seq: u64,
