@@ -3,7 +3,7 @@
 //!
 //! Whole numbers throughout, each rounded so that the ceiling errs upwards.
 
-use super::demand::STEPS_PER_SECOND;
+use super::demand::{IDLE, STEPS_PER_SECOND};
 use super::motion::CLAIMS_PART;
 use super::stand::extra_units;
 use crate::{Accuracy, Rate};
@@ -29,9 +29,11 @@ pub struct Circumstances {
 
 /// One, in the fixed point of this file.
 const ONE: u128 = 1_000_000_000;
-/// The most that rounding takes from a demand that others reported: less than 1/256 in each of the
-/// steps of the fading, of which 64.5 weigh as one whole second; and for the step that clocks differ by.
-const ROUNDED: u128 = ONE * 26 / 100;
+/// The most of one demand that a node no longer knows of what others reported: what it dropped with the
+/// bucket at rest, once a second at most, so that all of it weighs 1.6 times as much as the last; and what
+/// rounding took, less than 1/256 in each of the steps of the fading, of which 64.5 weigh as one whole
+/// second, and the step that clocks differ by.
+const UNREMEMBERED: u128 = ONE * IDLE as u128 / 256 * 8 / 5 + ONE * 26 / 100;
 /// Time over which demand fades to 1/e, in nanoseconds.
 const FADING_NS: u128 = 1_000_000_000;
 /// Beyond so many times the fading nothing is left that could bound a share.
@@ -58,7 +60,7 @@ const FADED: u128 = 20 * ONE;
 ///     held_ns: 5 * MS,
 /// };
 /// let ten = Circumstances { members: 10, ..three };
-/// assert_eq!((ceiling(&three), ceiling(&ten)), (169, 181));
+/// assert_eq!((ceiling(&three), ceiling(&ten)), (175, 354));
 /// assert_eq!(ceiling(&Circumstances { members: 1, ..three }), 0);
 /// ```
 pub fn ceiling(circumstances: &Circumstances) -> u64 {
@@ -78,7 +80,7 @@ pub fn ceiling(circumstances: &Circumstances) -> u64 {
         Accuracy::Balanced => u128::from(circumstances.held_ns) + unknown_ns,
         Accuracy::Fast => 0,
     };
-    let by_shares = sum_of_shares(members, unknown_ns).map(|shares| {
+    let by_shares = sum_of_shares(members, unknown_ns, acknowledged).map(|shares| {
         let level = refill(rate, 2 * unknown_ns + reserved_ns).saturating_add(burst.into());
         (level.saturating_mul(shares)).div_ceil(ONE) + peers * extra
     });
@@ -95,14 +97,16 @@ fn largest_share(members: usize, burst: u64) -> u128 {
 
 /// What the shares of all peers, each read when the peer spent last, sum to at most, in [`ONE`]; none
 /// where demand fades so much in `unknown_ns` that nothing can be said.
-fn sum_of_shares(members: usize, unknown_ns: u128) -> Option<u128> {
-    // Each node counts the steps of the fading on its own clock: one step at either end.
-    let steps = fading((2 * FADING_NS).div_ceil(u128::from(STEPS_PER_SECOND)))?;
-    // The equal parts of shares, a fifth of them, do not fade; rounding takes from the rest.
-    let left = fading(unknown_ns)?.checked_sub(ROUNDED / 5).filter(|left| *left > 0)?;
-    let demand = ((ONE + ROUNDED) * 4 / 5 + 1) * ONE / left + 1;
+fn sum_of_shares(members: usize, unknown_ns: u128, acknowledged_ns: u128) -> Option<u128> {
+    // Each node counts the steps of the fading on its own clock, one step at either end; and a claim of
+    // which only a part was acknowledged has not faded since it was sent.
+    let steps_ns = (2 * FADING_NS).div_ceil(u128::from(STEPS_PER_SECOND));
+    let kept = fading(steps_ns + acknowledged_ns)?;
+    // Most where all demand is what is no longer known of it.
+    let left = fading(unknown_ns)?.checked_sub(UNREMEMBERED / 5).filter(|left| *left > 0)?;
+    let demand = ((ONE + UNREMEMBERED) * 4 / 5 + 1) * ONE / left + 1;
     let claims = u128::from(CLAIMS_PART);
-    let by_demand = (demand * ONE * claims).div_ceil(steps * (claims - 1));
+    let by_demand = (demand * ONE * claims).div_ceil(kept * (claims - 1));
     let peers = members as u128 - 1;
     let equal = (ONE * peers).div_ceil(5 * members as u128);
     Some(by_demand + equal)
@@ -159,12 +163,12 @@ mod tests {
         let of = |members| ceiling(&whole(members, 1_000_000, 1));
         let (five, fifty) = (of(5), of(50));
         assert!(fifty < five + five / 20, "{five} and {fifty}");
-        assert!((1_600_000..1_800_000).contains(&fifty), "{fifty}");
+        assert!((3_300_000..3_500_000).contains(&fifty), "{fifty}");
     }
 
     #[test]
     fn small_buckets_are_bounded_by_what_each_may_have_in_flight() {
-        // Each of nine peers at most 42 of 50, and a quarter of a second of refill.
+        // Each of nine peers at most 41 of 50, and a quarter of a second of refill.
         assert_eq!(ceiling(&whole(10, 50, 1_000)), 9 * 41 + 245);
         assert_eq!(ceiling(&whole(10, 1, 0)), 9);
     }
@@ -172,8 +176,8 @@ mod tests {
     #[test]
     fn fast_may_have_eight_units_on_every_node() {
         let fast = |burst| Circumstances { accuracy: Accuracy::Fast, ..whole(10, burst, 1) };
-        // Of five at most two each, and eleven for their shares.
-        assert_eq!(ceiling(&fast(5)), 9 * 2 + 11);
+        // Of five at most two each, and 21 for their shares.
+        assert_eq!(ceiling(&fast(5)), 9 * 2 + 21);
         let balanced = Circumstances { accuracy: Accuracy::Balanced, ..fast(10_000) };
         let more = ceiling(&fast(10_000)) - (ceiling(&balanced) - 1);
         assert_eq!(more, 9 * 7);

@@ -13,6 +13,9 @@ use super::view::View;
 
 /// Time between two looks for rows at rest in a ledger that is full.
 const RETAIN_EVERY_NS: u64 = 50_000_000;
+/// The same in one that is not: what a row at rest still knows of demand is forgotten with it, and what
+/// is forgotten within the fading must not add up.
+const DROP_EVERY_NS: u64 = 1_000_000_000;
 
 /// Bytes that a row of each kind takes, with its place in the list of what has something to tell.
 pub(crate) const MEMBER_ROW_BYTES: usize =
@@ -70,8 +73,14 @@ impl Ledger {
         self.motion(bucket.hash)
     }
 
-    /// Drops the motions with which nothing would be lost.
-    pub(crate) fn drop_motions_at_rest(&mut self, now_ns: u64) {
+    /// Drops the motions with which nothing would be lost, unless it did so a moment ago.
+    pub(crate) fn drop_motions_if_due(&mut self, now_ns: u64) {
+        if now_ns.saturating_sub(self.retained_ns) >= DROP_EVERY_NS {
+            self.drop_motions_at_rest(now_ns);
+        }
+    }
+
+    fn drop_motions_at_rest(&mut self, now_ns: u64) {
         self.retained_ns = now_ns;
         self.motions.retain(|motion| {
             motion.fade(now_ns);

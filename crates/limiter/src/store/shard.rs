@@ -210,7 +210,7 @@ impl Shard {
     fn sweep_ledger(&mut self, now_ns: u64, plan: &Plan) {
         self.drain_charges(now_ns, plan);
         if let Some(ledger) = self.ledger_mut() {
-            ledger.drop_motions_at_rest(now_ns);
+            ledger.drop_motions_if_due(now_ns);
         }
     }
 
