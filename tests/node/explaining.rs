@@ -55,10 +55,10 @@ fn explain_tells_the_bound_for_the_cluster_that_runs() {
     assert!(told.contains("\n  proven:       at most 100 + 100/h x t + "), "{told}");
     assert!(told.contains("while every member reaches all others\n"), "{told}");
     assert!(
-        told.contains("\n  proven:       while members are cut off, too: the parts sum"),
+        told.contains("\n  proven:       the parts of groups that are cut off from each other sum"),
         "{told}"
     );
-    assert!(told.contains("\n  not proven:   a window in which members come, go"), "{told}");
+    assert!(told.contains("\n  not proven:   a ceiling for a window in which members come, go"), "{told}");
     assert!(told.contains("\n  worst found:  "), "{told}");
     assert!(!told.contains("exact"), "{told}");
 

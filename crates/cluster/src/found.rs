@@ -4,7 +4,7 @@
 //! Made by `rlnode-sim found` from what `rlnode-sim attack` found; tests of the simulation run every
 //! find again.
 
-/// The worst excess of one kind, over all windows, of a limit with the accuracy `balanced`.
+/// The worst excess of one kind, over all windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Find {
     /// Thousandths of the burst, rounded up; of bursts of 100 units and more.
@@ -26,10 +26,14 @@ pub struct Find {
 pub struct Worst {
     /// Members.
     pub members: usize,
-    /// While all members reach each other all the time.
+    /// Of `balanced`, while all members reach each other all the time.
     pub undisturbed: Find,
-    /// With up to four cuts, crashes, pauses or restarts within some seconds.
+    /// Of `balanced`, with up to four cuts, crashes, pauses or restarts within some seconds.
     pub disturbed: Find,
+    /// Of `fast`, undisturbed.
+    pub fast_undisturbed: Find,
+    /// Of `fast`, disturbed.
+    pub fast_disturbed: Find,
 }
 
 /// How something was searched.
@@ -63,6 +67,22 @@ pub const WORST: [Worst; 6] = [
             units_class: "disturbed",
             units_seed: 29,
         },
+        fast_undisturbed: Find {
+            permille: 216,
+            class: "undisturbed",
+            seed: 22,
+            units: 1,
+            units_class: "undisturbed",
+            units_seed: 7,
+        },
+        fast_disturbed: Find {
+            permille: 227,
+            class: "disturbed",
+            seed: 14,
+            units: 34,
+            units_class: "disturbed",
+            units_seed: 23,
+        },
     },
     Worst {
         members: 3,
@@ -81,6 +101,22 @@ pub const WORST: [Worst; 6] = [
             units: 32,
             units_class: "disturbed",
             units_seed: 17,
+        },
+        fast_undisturbed: Find {
+            permille: 312,
+            class: "undisturbed",
+            seed: 6,
+            units: 8,
+            units_class: "undisturbed",
+            units_seed: 7,
+        },
+        fast_disturbed: Find {
+            permille: 348,
+            class: "disturbed",
+            seed: 2,
+            units: 45,
+            units_class: "disturbed",
+            units_seed: 23,
         },
     },
     Worst {
@@ -101,6 +137,22 @@ pub const WORST: [Worst; 6] = [
             units_class: "disturbed",
             units_seed: 5,
         },
+        fast_undisturbed: Find {
+            permille: 150,
+            class: "undisturbed",
+            seed: 18,
+            units: 24,
+            units_class: "undisturbed",
+            units_seed: 23,
+        },
+        fast_disturbed: Find {
+            permille: 472,
+            class: "disturbed",
+            seed: 6,
+            units: 24,
+            units_class: "disturbed",
+            units_seed: 7,
+        },
     },
     Worst {
         members: 7,
@@ -119,6 +171,22 @@ pub const WORST: [Worst; 6] = [
             units: 149,
             units_class: "disturbed",
             units_seed: 13,
+        },
+        fast_undisturbed: Find {
+            permille: 447,
+            class: "undisturbed",
+            seed: 14,
+            units: 40,
+            units_class: "undisturbed",
+            units_seed: 27,
+        },
+        fast_disturbed: Find {
+            permille: 180,
+            class: "disturbed",
+            seed: 6,
+            units: 40,
+            units_class: "disturbed",
+            units_seed: 15,
         },
     },
     Worst {
@@ -139,6 +207,22 @@ pub const WORST: [Worst; 6] = [
             units_class: "disturbed",
             units_seed: 17,
         },
+        fast_undisturbed: Find {
+            permille: 90,
+            class: "undisturbed",
+            seed: 22,
+            units: 64,
+            units_class: "undisturbed",
+            units_seed: 19,
+        },
+        fast_disturbed: Find {
+            permille: 110,
+            class: "disturbed",
+            seed: 2,
+            units: 62,
+            units_class: "disturbed",
+            units_seed: 19,
+        },
     },
     Worst {
         members: 50,
@@ -158,17 +242,35 @@ pub const WORST: [Worst; 6] = [
             units_class: "disturbed",
             units_seed: 17,
         },
+        fast_undisturbed: Find {
+            permille: 490,
+            class: "undisturbed",
+            seed: 22,
+            units: 384,
+            units_class: "undisturbed",
+            units_seed: 19,
+        },
+        fast_disturbed: Find {
+            permille: 270,
+            class: "disturbed",
+            seed: 2,
+            units: 380,
+            units_class: "disturbed",
+            units_seed: 3,
+        },
     },
 ];
 
 /// How that was searched.
 pub const SEARCHED: Searched = Searched { date: "2026-12-01", commit: "0fe9903", runs: 28_406 };
 
-/// The worst that was found for the nearest size that was searched: the smallest that is not below
-/// `members`, or the largest.
-pub fn worst_found(members: usize) -> &'static Worst {
-    let [.., largest] = &WORST;
-    WORST.iter().find(|worst| worst.members >= members).unwrap_or(largest)
+/// The size at which `figure` is greatest, of all sizes up to the nearest that was searched: the smallest
+/// that is not below `members`, or the largest. Sizes were not searched alike, and what was found for
+/// fewer members is no comfort to more.
+pub fn worst_found(members: usize, figure: impl Fn(&Worst) -> u32) -> &'static Worst {
+    let nearest = WORST.iter().take_while(|worst| worst.members < members).count();
+    let sizes = &WORST[..=nearest.min(WORST.len() - 1)];
+    sizes.iter().max_by_key(|worst| figure(worst)).unwrap_or(&WORST[0])
 }
 
 #[cfg(test)]
@@ -176,10 +278,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_size_is_from_above_where_there_is_one() {
+    fn sizes_up_to_the_nearest_from_above_count() {
+        let members = |worst: &Worst| u32::try_from(worst.members).unwrap();
         let sizes = [0, 1, 2, 4, 8, 10, 11, 50, 51, 128];
-        let nearest = sizes.map(|members| worst_found(members).members);
-        assert_eq!(nearest, [2, 2, 2, 5, 10, 10, 50, 50, 50, 50]);
+        let largest = sizes.map(|size| worst_found(size, members).members);
+        assert_eq!(largest, [2, 2, 2, 5, 10, 10, 50, 50, 50, 50]);
+        assert!(
+            sizes.map(|size| worst_found(size, |worst| 100 - members(worst)).members) == [2; 10]
+        );
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! How exactly a limit is held, in words: what is proven, what is not, and the worst that was found. The
 //! two are never mixed.
 
-use cluster::found::worst_found;
 use limiter::{Accuracy, Limit, Quota, Rate, WhenIsolated};
 
 use super::cluster::Cluster;
@@ -127,20 +126,26 @@ pub(super) fn in_words(
         ("proven:", format!("{at_most}, while every member reaches all others")),
         ("", format!("and acknowledges within {} ms", around.acknowledged_within_ms())),
     ];
-    lines.push(match limit.when_isolated {
-        WhenIsolated::Split | WhenIsolated::Deny => (
-            "proven:",
-            format!(
-                "while members are cut off, too: the parts sum to the limit, until the missing are \
-                 forgotten ({forgotten})"
+    match limit.when_isolated {
+        WhenIsolated::Split | WhenIsolated::Deny => lines.extend([
+            (
+                "proven:",
+                "the parts of groups that are cut off from each other sum to the limit,".into(),
             ),
+            ("", format!("until one forgets the other ({forgotten})")),
+        ]),
+        WhenIsolated::Allow => lines.push((
+            "not proven:",
+            "while members are cut off: an isolated one allows everything".into(),
+        )),
+    }
+    lines.extend([
+        (
+            "not proven:",
+            "a ceiling for a window in which members come, go or are lost, and for".into(),
         ),
-        WhenIsolated::Allow => {
-            ("not proven:", "while members are cut off: an isolated one allows everything".into())
-        }
-    });
-    let change = "a window in which members come, go or are lost: no ceiling is proven for it";
-    lines.push(("not proven:", change.into()));
+        ("", "groups that share a member".into()),
+    ]);
     lines.extend(found);
     lines
 }
@@ -152,11 +157,7 @@ fn found_in_words(
     burst: u64,
     is_short: bool,
 ) -> Vec<(&'static str, String)> {
-    if accuracy == Accuracy::Fast {
-        let words = "of `fast` no figures are kept: see docs/simulation.md".to_owned();
-        return vec![("worst found:", words)];
-    }
-    let lines = found::in_words(worst_found(around.members), around.members, burst, is_short);
+    let lines = found::in_words(accuracy, around.members, burst, is_short);
     let labels = std::iter::once("worst found:").chain(std::iter::repeat(""));
     labels.zip(lines).collect()
 }
@@ -232,10 +233,10 @@ mod tests {
             let want = format!(
                 "proven:       at most 100 + 100/h x t + {ceiling} in any window of t, while every \
                  member reaches all others\n              and acknowledges within 32 ms\n\
-                 proven:       while members are cut off, too: the parts sum to the limit, until \
-                 the missing are forgotten (1 min)\n\
-                 not proven:   a window in which members come, go or are lost: no ceiling is \
-                 proven for it\n"
+                 proven:       the parts of groups that are cut off from each other sum to the limit,\n              \
+                 until one forgets the other (1 min)\n\
+                 not proven:   a ceiling for a window in which members come, go or are lost, and for\n              \
+                 groups that share a member\n"
             );
             assert!(words.starts_with(&want), "{words}");
             let short = told(&place, &limit, true);
@@ -257,11 +258,11 @@ mod tests {
             }
             lines.into_iter().map(|(label, _)| label).collect::<Vec<_>>()
         };
-        let proven = ["proven:", "", "proven:", "not proven:"];
+        let proven = ["proven:", "", "proven:", "", "not proven:", ""];
         let full = labels(Accuracy::Balanced, false);
         assert_eq!(full, [&proven[..], &["worst found:", "", ""]].concat());
         let fast = labels(Accuracy::Fast, false);
-        assert_eq!(fast, [&proven[..], &["worst found:"]].concat());
+        assert_eq!(fast, full);
         for accuracy in [Accuracy::Balanced, Accuracy::Fast] {
             assert_eq!(labels(accuracy, true), ["proven:", "worst found:"]);
         }
@@ -288,7 +289,7 @@ mod tests {
         let when_isolated = WhenIsolated::Allow;
         let limit = Limit { when_isolated, ..Limit::new("l", HUNDRED_PER_HOUR) };
         let words = told(&place, &limit, false);
-        assert!(!words.contains("the parts sum"), "{words}");
+        assert!(!words.contains("sum to the limit"), "{words}");
         let line = "not proven:   while members are cut off: an isolated one allows everything\n";
         assert!(words.contains(line), "{words}");
     }

@@ -219,13 +219,14 @@ impl Finds {
     pub fn code(&self) -> Result<String, String> {
         let mut rows = String::new();
         for nodes in SIZES {
-            let undisturbed = self.row(nodes, Family::Undisturbed)?;
-            let disturbed = self.row(nodes, Family::Disturbed)?;
-            let _infallible = write!(
-                rows,
-                "    Worst {{\n        members: {nodes},\n        undisturbed: {undisturbed},\n        \
-                 disturbed: {disturbed},\n    }},\n"
-            );
+            let _infallible = writeln!(rows, "    Worst {{\n        members: {nodes},");
+            for (prefix, accuracy) in [("", Accuracy::Balanced), ("fast_", Accuracy::Fast)] {
+                for family in [Family::Undisturbed, Family::Disturbed] {
+                    let (row, family) = (self.row(nodes, accuracy, family)?, family.as_str());
+                    let _infallible = writeln!(rows, "        {prefix}{family}: {row},");
+                }
+            }
+            rows.push_str("    },\n");
         }
         let Searched { date, commit, runs } = &self.searched;
         let tail = format!(
@@ -237,9 +238,9 @@ impl Finds {
     }
 
     /// The code of one find, of the two scales.
-    fn row(&self, nodes: usize, family: Family) -> Result<String, String> {
+    fn row(&self, nodes: usize, accuracy: Accuracy, family: Family) -> Result<String, String> {
         let find = |scale| {
-            let aim = Aim { nodes, accuracy: Accuracy::Balanced, family, scale };
+            let aim = Aim { nodes, accuracy, family, scale };
             let none = || format!("nothing was found for N={nodes} {}", family.as_str());
             self.worst(&aim).ok_or_else(none)
         };

@@ -71,12 +71,16 @@ fn what_nodes_say_of_themselves_is_what_was_found() {
         (&*searched.date, &*searched.commit, searched.runs),
         "rlnode-sim found"
     );
-    for Worst { members, undisturbed, disturbed } in WORST {
-        for (family, said) in [(Family::Undisturbed, undisturbed), (Family::Disturbed, disturbed)] {
-            let worst = |scale| {
-                let accuracy = Accuracy::Balanced;
-                finds.worst(&Aim { nodes: members, accuracy, family, scale }).unwrap()
-            };
+    for Worst { members, undisturbed, disturbed, fast_undisturbed, fast_disturbed } in WORST {
+        let said = [
+            (Accuracy::Balanced, Family::Undisturbed, undisturbed),
+            (Accuracy::Balanced, Family::Disturbed, disturbed),
+            (Accuracy::Fast, Family::Undisturbed, fast_undisturbed),
+            (Accuracy::Fast, Family::Disturbed, fast_disturbed),
+        ];
+        for (accuracy, family, said) in said {
+            let worst =
+                |scale| finds.worst(&Aim { nodes: members, accuracy, family, scale }).unwrap();
             let (large, small) = (worst(Scale::Large), worst(Scale::Small));
             assert_eq!(
                 (u64::from(said.permille), said.class, said.seed),
