@@ -58,7 +58,10 @@ fn explain_tells_the_bound_for_the_cluster_that_runs() {
         told.contains("\n  proven:       the parts of groups that are cut off from each other sum"),
         "{told}"
     );
-    assert!(told.contains("\n  not proven:   a ceiling for a window in which members come, go"), "{told}");
+    assert!(
+        told.contains("\n  not proven:   a ceiling for a window in which members come, go"),
+        "{told}"
+    );
     assert!(told.contains("\n  worst found:  "), "{told}");
     assert!(!told.contains("exact"), "{told}");
 

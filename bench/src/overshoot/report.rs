@@ -109,6 +109,17 @@ impl Run {
             });
         }
         let sending = &figures.sending;
+        let missing = sending.unsent + sending.unanswered + sending.failed;
+        let is_silent = missing > 0 && !may_split;
+        if missing > 0 {
+            let how = format!("{missing} of {} checks have no answer", sending.asked);
+            remarks.push(match may_split {
+                true => format!(
+                    "as the trouble lets expect, {how}; the central limiter was not asked those"
+                ),
+                false => format!("does not count: {how}"),
+            });
+        }
         if sending.in_time * 100 < sending.asked * 95 {
             let percent = sending.in_time as f64 * 100.0 / sending.asked.max(1) as f64;
             remarks.push(format!(
@@ -116,7 +127,14 @@ impl Run {
                  they were due"
             ));
         }
-        Self { seed, counts: !is_split || may_split, remarks, figures, exchange, seen }
+        Self {
+            seed,
+            counts: (!is_split || may_split) && !is_silent,
+            remarks,
+            figures,
+            exchange,
+            seen,
+        }
     }
 }
 

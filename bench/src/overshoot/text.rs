@@ -215,7 +215,10 @@ impl Overshoot {
             }
         }
         match self.counts() {
-            true => write!(f, "no node lost another unplanned: the figures count"),
+            true if self.method.interval_ms.is_some() => {
+                write!(f, "no node lost another unplanned, and all answered: the figures count")
+            }
+            true => write!(f, "all answered, and none while it missed others: the figures count"),
             false => write!(f, "the figures DO NOT COUNT"),
         }
     }
