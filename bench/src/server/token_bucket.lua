@@ -5,7 +5,10 @@ local period, burst, cost, now =
     tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local bucket = redis.call('HMGET', KEYS[1], 'level', 'at')
 local level, at = tonumber(bucket[1]) or burst, tonumber(bucket[2]) or now
-level = math.min(burst, level + math.max(0, now - at) / period)
+-- Clients send their own time, and what was sent first may come last: time never goes back, as the
+-- same stretch of it would refill the bucket twice.
+now = math.max(now, at)
+level = math.min(burst, level + (now - at) / period)
 if level < cost then
     return {0, math.floor(level), math.ceil((cost - level) * period)}
 end
