@@ -124,6 +124,50 @@ fn a_killed_node_loses_what_it_had_not_written_and_the_report_says_so() {
     assert!(words.contains("did not stop in order"), "{words}");
 }
 
+/// A node that was killed and started again has two records. Where the first is not brought, others tell
+/// that there was one: the name alone would not.
+#[test]
+fn a_start_whose_record_was_not_brought_is_missing_though_the_node_has_another() {
+    let fleet = Fleet::new(&["a", "b", "c"], RECORDED);
+    let mut nodes = fleet.start();
+    pause(SETTLED);
+    assert_eq!(spend(&nodes[1], "alice", 40), 40);
+    wait_until("the record of 40 spends", PATIENCE, || {
+        nodes[1].metrics().sum("rlnode_audit_spends_total", &[]) >= 40
+    });
+    nodes.remove(1).crash();
+    await_cluster(&nodes[0], "has lost `b`", |cluster| cluster["reached"] == 2);
+    let folder = fleet.folder().join("audit");
+    let of_b = fs::read_dir(&folder).expect("a folder").map(|file| file.expect("an entry").path());
+    let of_b = of_b.filter(|path| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("b."))
+    });
+    let first: Vec<_> = of_b.collect();
+    assert_eq!(first.len(), 1, "{first:?}");
+    let b = fleet.spawn("b").await_ready();
+    await_cluster(&nodes[0], "has `b` again", |cluster| cluster["reached"] == 3);
+    pause(SETTLED);
+    assert_eq!(spend(&b, "alice", 20), 20);
+    b.stop();
+    nodes.into_iter().for_each(Node::stop);
+    let whole = report(&fleet, 0);
+    assert_eq!(whole["clusters"][0]["unrecorded"], Value::Array(vec![]));
+    assert_eq!(whole["clusters"][0]["limits"][0]["admitted"], 60);
+    fs::remove_file(&first[0]).expect("our own file");
+    let report = report(&fleet, 0);
+    let cluster = &report["clusters"][0];
+    assert_eq!((&cluster["spends"], &cluster["unmet"]), (&20.into(), &0.into()));
+    let missing = cluster["unrecorded"].as_array().expect("what is missing");
+    let [b] = missing.as_slice() else { panic!("one start: {missing:?}") };
+    assert_eq!(b["node"], "b");
+    let life = b["life"].as_str().expect("its life");
+    assert!(first[0].to_string_lossy().contains(life), "{life} {first:?}");
+    assert!(b["from_unix_ms"].as_i64() < b["until_unix_ms"].as_i64(), "{b}");
+    let words = audit(&fleet, &[]).stdout;
+    let end = format!("of what is here; MISSING: the records of b, started as {life}\n");
+    assert!(words.ends_with(&end), "{words}");
+}
+
 /// The files are the user's alone, hold no key, and a cut one is read up to there.
 #[test]
 fn files_are_private_and_a_cut_one_is_read_up_to_where_it_is_cut() {

@@ -3,7 +3,7 @@
 //! Memory is bounded: there are as many buckets in it as [`BUCKETS_MAX`]. Where the files have more,
 //! they are read several times, each time for a part of the buckets.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 
 use super::clocks::{Alignment, align};
@@ -45,8 +45,10 @@ pub struct ClusterFindings {
     pub lives: Vec<Life>,
     /// The names of its nodes. Windows tell them by their index.
     pub nodes: Vec<String>,
-    /// The nodes that others knew, and that have no records.
-    pub unrecorded: Vec<String>,
+    /// The starts of nodes that others knew, and that have no records.
+    pub unrecorded: Vec<Unrecorded>,
+    /// Members that were counted, but neither have records nor were ever met by who has.
+    pub unmet: usize,
     /// Most members that a node counted; 1 where there is no cluster.
     pub members: usize,
     /// One key in so many is looked at: the least that any node recorded.
@@ -59,6 +61,19 @@ pub struct ClusterFindings {
     pub late: u64,
     /// What is to be said about each limit, by name.
     pub limits: Vec<LimitFindings>,
+}
+
+/// A start of a node that others knew, and that has no records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unrecorded {
+    /// The node's name.
+    pub node: String,
+    /// Random number of this start.
+    pub life: u64,
+    /// When another saw it first, in the common clock.
+    pub from_ns: i64,
+    /// When another counted it last.
+    pub until_ns: i64,
 }
 
 /// What the records say about one limit.
@@ -162,15 +177,26 @@ impl ClusterFindings {
         let mut nodes: Vec<_> = lives.iter().map(|life| life.begin.node.clone()).collect();
         nodes.sort();
         nodes.dedup();
-        let known = lives.iter().flat_map(|life| &life.peers);
-        let mut unrecorded: Vec<_> = known.filter(|name| !nodes.contains(name)).cloned().collect();
-        unrecorded.sort();
-        unrecorded.dedup();
+        let unrecorded = unrecorded(&lives, &alignment);
         let members = lives.iter().map(|life| usize::from(life.members)).max().unwrap_or(1).max(1);
+        let names: HashSet<_> =
+            nodes.iter().chain(unrecorded.iter().map(|missing| &missing.node)).collect();
+        let unmet = members.saturating_sub(names.len());
         let sample = lives.iter().map(|life| life.begin.sample).max().unwrap_or(1);
         let unsettled = unsettled(&lives, &alignment);
         let (late, limits) = (0, Vec::new());
-        Self { lives, nodes, unrecorded, members, sample, alignment, unsettled, late, limits }
+        Self {
+            lives,
+            nodes,
+            unrecorded,
+            unmet,
+            members,
+            sample,
+            alignment,
+            unsettled,
+            late,
+            limits,
+        }
     }
 
     /// Finds the worst windows, part by part.
@@ -206,6 +232,32 @@ impl ClusterFindings {
         self.limits = found.into_values().collect();
         self.limits.sort_by(|a, b| a.limit.name.cmp(&b.limit.name));
     }
+}
+
+/// The starts of nodes that somebody knew, and that are none of `lives`, by name and time.
+fn unrecorded(lives: &[Life], alignment: &Alignment) -> Vec<Unrecorded> {
+    let here: HashSet<_> =
+        lives.iter().map(|life| (life.begin.node.as_str(), life.begin.life)).collect();
+    let mut seen: BTreeMap<_, (i64, i64)> = BTreeMap::new();
+    for (index, life) in lives.iter().enumerate() {
+        for ((node, peer), (from, until)) in &life.peers {
+            if here.contains(&(node.as_str(), *peer)) {
+                continue;
+            }
+            let (from, until) = (alignment.common(index, *from), alignment.common(index, *until));
+            let known = seen.entry((node.clone(), *peer)).or_insert((from, until));
+            *known = (known.0.min(from), known.1.max(until));
+        }
+    }
+    let missing = seen.into_iter().map(|((node, life), (from_ns, until_ns))| Unrecorded {
+        node,
+        life,
+        from_ns,
+        until_ns,
+    });
+    let mut missing: Vec<_> = missing.collect();
+    missing.sort_by(|a, b| (&a.node, a.from_ns, a.life).cmp(&(&b.node, b.from_ns, b.life)));
+    missing
 }
 
 /// The times in which not everybody reached everybody, in the common clock, in order and apart.

@@ -8,7 +8,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use super::reader::{BlockReader, Damage, Fault};
-use super::record::{Begin, Gap, LimitRecord, Record, Records, Removed, Span, State};
+use super::record::{Begin, Gap, LimitRecord, PeerRecord, Record, Records, Removed, Span, State};
 
 /// Most starts of nodes whose records are merged: their clocks are compared in pairs.
 pub const LIVES_MAX: usize = 4_096;
@@ -97,8 +97,9 @@ pub struct Life {
     pub unsettled: Spans,
     /// Most members that it counted; 0: it is in no cluster, or said nothing.
     pub members: u16,
-    /// Names of the peers that it knew.
-    pub peers: HashSet<String>,
+    /// The starts of peers that it knew, by name and life, and from when to when it counted them, in
+    /// nanoseconds of its clock.
+    pub peers: BTreeMap<(String, u64), (u64, u64)>,
     /// What it measured, by the name and the life of the peer.
     pub measures: BTreeMap<(String, u64), Measure>,
 }
@@ -242,7 +243,7 @@ impl Life {
             removed: 0,
             unsettled: Spans::default(),
             members: 0,
-            peers: HashSet::new(),
+            peers: BTreeMap::new(),
             measures: BTreeMap::new(),
         }
     }
@@ -277,8 +278,8 @@ impl Life {
             };
             self.unsettled.push(from, state.at_ns.saturating_add(STATE_MARGIN_NS));
         }
+        self.take_peers(last, state);
         for peer in &state.peers {
-            self.peers.insert(peer.name.clone());
             let Some(skew_ms) = peer.skew_ms else { continue };
             let offset = reading.wall_offset_ns.unwrap_or(0);
             let at_ns = skew_ms.saturating_mul(1_000_000).saturating_add(offset);
@@ -291,6 +292,23 @@ impl Life {
             measure.rtt_ns = measure.rtt_ns.max(rtt_ns);
         }
         reading.state = Some(state.clone());
+    }
+
+    fn take_peers(&mut self, last: Option<&State>, state: &State) {
+        let key = |peer: &PeerRecord| (peer.name.clone(), peer.life);
+        for peer in state.peers.iter().filter(|peer| peer.life != 0) {
+            let seen = self.peers.entry(key(peer)).or_insert((state.at_ns, state.at_ns));
+            seen.0 = seen.0.min(state.at_ns);
+            if peer.counted {
+                seen.1 = seen.1.max(state.at_ns);
+            }
+        }
+        // Who was counted in the state before was so until the look before this one.
+        for peer in last.iter().flat_map(|last| &last.peers).filter(|peer| peer.counted) {
+            if let Some(seen) = self.peers.get_mut(&key(peer)) {
+                seen.1 = seen.1.max(state.since_ns);
+            }
+        }
     }
 
     fn take_gap(&mut self, gap: Gap) {

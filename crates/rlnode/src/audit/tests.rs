@@ -361,7 +361,8 @@ fn times_in_which_a_member_was_missing_are_not_judged() {
     file(place.path(), &first, &[(at(0), at(40), records)], WALL_AHEAD_NS);
     let findings = examined(place.path());
     let cluster = only(&findings);
-    assert_eq!(cluster.unrecorded, ["b"]);
+    let [b] = cluster.unrecorded.as_slice() else { panic!("one start of b") };
+    assert_eq!((b.node.as_str(), b.life, cluster.unmet), ("b", 2, 0));
     let limit = &cluster.limits[0];
     assert_eq!(limit.worst[0].1.units, 9);
     let (_, window) = limit.judged(cluster.members).unwrap();
@@ -372,6 +373,25 @@ fn times_in_which_a_member_was_missing_are_not_judged() {
             .iter()
             .any(|(from, until)| *from < at(10).cast_signed() && *until > at(20).cast_signed())
     );
+}
+
+#[test]
+fn a_start_that_others_counted_and_that_has_no_records_is_named() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |s: u64| 100 * S + s * S;
+    let seen = |s: u64, life| state(at(s), 2, &[("b", life, 0, 100)]);
+    let records = vec![seen(1, 2), seen(4, 2), seen(9, 3), seen(12, 3)];
+    file(place.path(), &begin("a", 1, 1), &[(at(0), at(20), records)], WALL_AHEAD_NS);
+    // The second start of `b` is here, and its name is: the first is missing all the same.
+    let blocks = [(at(8), at(20), vec![state(at(9), 2, &[("a", 1, 0, 100)])])];
+    file(place.path(), &begin("b", 3, 1), &blocks, WALL_AHEAD_NS);
+    let findings = examined(place.path());
+    let cluster = only(&findings);
+    let [b] = cluster.unrecorded.as_slice() else { panic!("{:?}", cluster.unrecorded) };
+    assert_eq!((b.node.as_str(), b.life, cluster.unmet), ("b", 2, 0));
+    // Until the look before the one that found the new start.
+    let until = at(9) - S / 2;
+    assert_eq!((b.from_ns, b.until_ns), (at(1).cast_signed(), until.cast_signed()));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use limiter::bound::{Circumstances, ceiling};
 use limiter::{Accuracy, Rate};
 use serde::Serialize;
 
-use crate::audit::examine::{ClusterFindings, Findings, LimitFindings, Totals};
+use crate::audit::examine::{ClusterFindings, Findings, LimitFindings, Totals, Unrecorded};
 use crate::audit::survey::Life;
 use crate::audit::worst::{Measurer, Window};
 use crate::node::MAX_WAIT_MAX;
@@ -44,8 +44,12 @@ pub(super) struct ClusterReport {
     pub(super) cluster: String,
     /// Most members that a node counted.
     pub(super) members: usize,
-    /// Members that others knew, and that have no records here.
-    pub(super) unrecorded: Vec<String>,
+    /// Starts of nodes that others knew, and that have no records here.
+    pub(super) unrecorded: Vec<UnrecordedReport>,
+    /// Members that were counted, but neither have records here nor were met by a node that has.
+    pub(super) unmet: usize,
+    /// Spends that were looked at: of the limits that were asked for, of keys that all nodes recorded.
+    pub(super) spends: u64,
     /// One key in so many is recorded.
     pub(super) sample: u32,
     /// Unix time of the first and the last record in milliseconds.
@@ -63,6 +67,16 @@ pub(super) struct ClusterReport {
     pub(super) late: u64,
     pub(super) nodes: Vec<LifeReport>,
     pub(super) limits: Vec<LimitReport>,
+}
+
+/// A start of a node that has no records here.
+#[derive(Debug, Serialize)]
+pub(super) struct UnrecordedReport {
+    pub(super) node: String,
+    pub(super) life: String,
+    /// When others saw it first and counted it last, as Unix time in milliseconds.
+    pub(super) from_unix_ms: i64,
+    pub(super) until_unix_ms: i64,
 }
 
 /// One start of a node.
@@ -179,11 +193,20 @@ impl ClusterReport {
         let nodes: Vec<_> =
             lives.map(|(index, life)| LifeReport::new(found, index, life)).collect();
         let split_ns: u64 = found.unsettled.iter().map(|(from, until)| until.abs_diff(*from)).sum();
+        let unix_ms = |at_ns| found.alignment.wall_ns(at_ns).div_euclid(1_000_000);
+        let unrecorded = |missing: &Unrecorded| UnrecordedReport {
+            node: missing.node.clone(),
+            life: format!("{:016x}", missing.life),
+            from_unix_ms: unix_ms(missing.from_ns),
+            until_unix_ms: unix_ms(missing.until_ns),
+        };
         let cluster = found.lives.first().map(|life| life.begin.cluster.clone());
         Self {
             cluster: cluster.unwrap_or_default(),
             members: found.members,
-            unrecorded: found.unrecorded.clone(),
+            unrecorded: found.unrecorded.iter().map(unrecorded).collect(),
+            unmet: found.unmet,
+            spends: found.limits.iter().map(|limit| limit.totals().spends).sum(),
             sample: found.sample,
             from_unix_ms: nodes.iter().map(|node| node.from_unix_ms).min().unwrap_or(0),
             until_unix_ms: nodes.iter().map(|node| node.until_unix_ms).max().unwrap_or(0),

@@ -25,20 +25,59 @@ pub(super) fn in_words(report: &Report) -> String {
     for file in &report.copies {
         let _ = writeln!(text, "left out: {file} is a copy of another");
     }
-    let _ = writeln!(
-        text,
-        "{}",
-        if report.within {
-            "no limit is above its ceiling"
-        } else {
-            "A LIMIT IS ABOVE ITS CEILING"
-        }
-    );
+    text.push_str(match report.within {
+        true => "no limit is above its ceiling",
+        false => "A LIMIT IS ABOVE ITS CEILING",
+    });
+    let missing = missing_in_words(report);
+    if !missing.is_empty() {
+        let _ = write!(text, ", of what is here; MISSING: {}", missing.join("; "));
+    }
+    text.push('\n');
     text
 }
 
+/// What is not in the figures, so that the judgement is not of it.
+fn missing_in_words(report: &Report) -> Vec<String> {
+    let mut missing = Vec::new();
+    for cluster in &report.clusters {
+        for life in &cluster.unrecorded {
+            missing.push(format!("the records of {}, started as {}", life.node, life.life));
+        }
+        if cluster.unmet > 0 {
+            missing.push(format!("the records of {} members that nobody met", cluster.unmet));
+        }
+        for life in &cluster.nodes {
+            if life.missing_files > 0 {
+                missing.push(format!("{} files of {}", life.missing_files, life.node));
+            }
+            if life.missing_spends > 0 {
+                missing.push(format!("{} spends of {}", life.missing_spends, life.node));
+            }
+            if uncovered_ms(life) > 0 {
+                missing.push(format!("{} of {}", duration(uncovered_ms(life)), life.node));
+            }
+        }
+        if cluster.limits.is_empty() {
+            missing.push("any spend to judge".to_owned());
+        }
+        for limit in cluster.limits.iter().filter(|it| it.judgement == Judgement::Nothing) {
+            missing.push(format!("anything to judge of {}", limit.limit));
+        }
+    }
+    missing.extend(report.damaged.iter().map(|damage| format!("the rest of {}", damage.file)));
+    missing
+}
+
+/// Time between the first and the last record of which no block tells, in milliseconds.
+fn uncovered_ms(life: &LifeReport) -> u64 {
+    let whole_ms = life.until_unix_ms.abs_diff(life.from_unix_ms);
+    // Both ends are rounded.
+    if life.covered_ms + 1 < whole_ms { whole_ms - life.covered_ms } else { 0 }
+}
+
 fn cluster_in_words(text: &mut String, cluster: &ClusterReport) {
-    let spends: u64 = cluster.nodes.iter().map(|node| node.spends).sum();
+    let spends = cluster.spends;
     let what = if cluster.cluster.is_empty() { "a node in no cluster" } else { "cluster " };
     let _ = writeln!(
         text,
@@ -52,11 +91,22 @@ fn cluster_in_words(text: &mut String, cluster: &ClusterReport) {
         utc(cluster.from_unix_ms.saturating_mul(1_000_000)),
         utc(cluster.until_unix_ms.saturating_mul(1_000_000))
     );
-    if !cluster.unrecorded.is_empty() {
-        let names = cluster.unrecorded.join(", ");
+    for life in &cluster.unrecorded {
         let _ = writeln!(
             text,
-            "  MISSING: no records of {names}: what they let through is not in these figures"
+            "  MISSING: no records of {}, started as {}, which others counted from {} to {}: what it \
+             let through is not in these figures",
+            life.node,
+            life.life,
+            utc(life.from_unix_ms.saturating_mul(1_000_000)),
+            utc(life.until_unix_ms.saturating_mul(1_000_000))
+        );
+    }
+    if cluster.unmet > 0 {
+        let _ = writeln!(
+            text,
+            "  MISSING: no records of {} of {} members, which nobody here met",
+            cluster.unmet, cluster.members
         );
     }
     match cluster.clock_error_us {
@@ -94,7 +144,6 @@ fn cluster_in_words(text: &mut String, cluster: &ClusterReport) {
 }
 
 fn life_in_words(text: &mut String, life: &LifeReport) {
-    let whole_ms = life.until_unix_ms.abs_diff(life.from_unix_ms);
     let _ = write!(
         text,
         "  node {}, started as {}: {} spends in {}, from {}",
@@ -104,8 +153,8 @@ fn life_in_words(text: &mut String, life: &LifeReport) {
         duration(life.covered_ms),
         utc(life.from_unix_ms.saturating_mul(1_000_000))
     );
-    if life.covered_ms + 1 < whole_ms {
-        let _ = write!(text, "; NOT COVERED: {} between", duration(whole_ms - life.covered_ms));
+    if uncovered_ms(life) > 0 {
+        let _ = write!(text, "; NOT COVERED: {} between", duration(uncovered_ms(life)));
     }
     if life.missing_files > 0 {
         let _ = write!(
