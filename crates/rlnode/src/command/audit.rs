@@ -19,7 +19,7 @@ const KEYS_MAX: u64 = 1_000;
 
 /// Merge what nodes recorded and show the worst window of each limit against its ceiling
 ///
-/// Nodes record what they let through if their file has [audit]. Bring the files of all nodes to one
+/// Nodes record what they let through if their file has an `[audit]`. Bring the files of all nodes to one
 /// place. Exit 0: every limit is within its ceiling; 1: one is above it; 2: nothing can be read.
 #[derive(Debug, Args)]
 pub struct Audit {

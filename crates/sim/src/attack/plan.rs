@@ -166,7 +166,7 @@ impl Attack {
         }
     }
 
-    /// The run that it is. What is asked above [`REQUESTS_MAX`] is not.
+    /// The run that it is. What is asked above `REQUESTS_MAX` is not.
     pub fn scenario(&self) -> Scenario {
         let mut scenario = Scenario::new(self.nodes, self.allowed(), self.seed);
         let hot = Allowed::balanced(50, 1000, SECOND);
