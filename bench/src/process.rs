@@ -1,5 +1,6 @@
 //! A server that the bench starts, watches and stops, and the folder that it works in.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
 use std::net::{TcpListener, UdpSocket};
@@ -223,9 +224,27 @@ pub(crate) fn free_udp_port() -> Result<u16, Failure> {
     port.map(|address| address.port()).map_err(|error| Failure::because("no free port", error))
 }
 
+/// So many ports on loopback that nobody has now, all different, each found by `free`.
+///
+/// # Errors
+/// If there are none.
+pub(crate) fn ports(count: usize, free: fn() -> Result<u16, Failure>) -> Result<Vec<u16>, Failure> {
+    let mut ports = BTreeSet::new();
+    while ports.len() < count {
+        ports.insert(free()?);
+    }
+    Ok(ports.into_iter().collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ports_differ() {
+        let found = ports(10, free_udp_port).unwrap();
+        assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), 10);
+    }
 
     #[test]
     fn a_process_that_ends_before_it_is_ready_is_told_with_its_last_words() {

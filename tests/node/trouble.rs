@@ -11,7 +11,7 @@ use std::time::Duration;
 use relay::{Relay, Weather};
 use rustix::process::Signal;
 
-use crate::support::fleet::{await_reach, await_reached};
+use crate::support::fleet::{await_apart, await_whole};
 use crate::support::load::{self, FAULT_FREE, OFTEN, RATE, SHARE};
 use crate::support::{Fleet, Load, Node, pause};
 
@@ -34,48 +34,34 @@ fn three_behind_a_relay(seed: u64) -> (Relay, Vec<Node>) {
 /// the same account.
 #[test]
 fn a_cut_under_load_costs_a_share_at_most() {
-    let (relay, nodes) = three_behind_a_relay(1);
-    let load = Load::on(&nodes, OFTEN);
-    pause(A_WHILE);
-    for _ in 0..2 {
-        relay.isolate(2);
-        await_reach(&nodes[2], 1);
-        await_reach(&nodes[0], 2);
-        pause(A_WHILE);
-        relay.rejoin(2);
-        for node in &nodes {
-            await_reached(node, 3);
-        }
-    }
-    let outcome = load.stop();
-    outcome.assert_held(SHARE + FAULT_FREE);
-    outcome.assert_answered();
-    outcome.assert_accounts(&nodes);
+    cut_twice(1, |relay, _| relay.isolate(2), |relay, _| relay.rejoin(2));
 }
 
 /// One of three is not heard, and later hears nobody: each is a cut to both sides.
 #[test]
 fn a_one_way_cut_under_load_is_a_cut_for_both_sides() {
-    let (relay, nodes) = three_behind_a_relay(2);
+    let directions = |turn| [0, 1].map(|other| if turn == 0 { (2, other) } else { (other, 2) });
+    cut_twice(
+        2,
+        |relay, turn| directions(turn).iter().for_each(|(from, to)| relay.cut(*from, *to)),
+        |relay, turn| directions(turn).iter().for_each(|(from, to)| relay.mend(*from, *to)),
+    );
+}
+
+/// Loads three nodes, and twice lets `cut` part the third from the others, and mends it.
+#[track_caller]
+fn cut_twice(seed: u64, cut: impl Fn(&Relay, usize), mend: impl Fn(&Relay, usize)) {
+    let (relay, nodes) = three_behind_a_relay(seed);
     let load = Load::on(&nodes, OFTEN);
     pause(A_WHILE);
-    for is_unheard in [true, false] {
-        let one_way = |other| if is_unheard { (2, other) } else { (other, 2) };
-        let directions = [0, 1].map(one_way);
-        directions.iter().for_each(|(from, to)| relay.cut(*from, *to));
-        await_reach(&nodes[2], 1);
-        await_reach(&nodes[0], 2);
-        await_reach(&nodes[1], 2);
+    for turn in 0..2 {
+        cut(&relay, turn);
+        await_apart(&nodes, 2);
         pause(A_WHILE);
-        directions.iter().for_each(|(from, to)| relay.mend(*from, *to));
-        for node in &nodes {
-            await_reached(node, 3);
-        }
+        mend(&relay, turn);
+        await_whole(&nodes);
     }
-    let outcome = load.stop();
-    outcome.assert_held(SHARE + FAULT_FREE);
-    outcome.assert_answered();
-    outcome.assert_accounts(&nodes);
+    load.stop().assert_sound(&nodes, SHARE + FAULT_FREE);
 }
 
 /// Loss, copies, reordering and delay on every path: streams repair all of it, later.
@@ -100,9 +86,7 @@ fn rough_weather_under_load_loses_and_doubles_nothing() {
     assert!(met.0 > 0 && met.1 > 0 && met.2 > 0, "the weather was fair: {met:?}");
     pairs().for_each(|(from, to)| relay.set_weather(from, to, Weather::default()));
     // A stretch of loss may look like a cut.
-    outcome.assert_held(SHARE + FAULT_FREE);
-    outcome.assert_answered();
-    outcome.assert_accounts(&nodes);
+    outcome.assert_sound(&nodes, SHARE + FAULT_FREE);
 }
 
 /// One node after the other is killed and comes back, while all are asked. Each crash forgets what
@@ -118,9 +102,7 @@ fn crashes_in_a_loop_under_load_forget_what_was_in_flight() {
             pause(A_WHILE / 2);
             nodes = replace(&fleet, nodes, index, Node::crash);
             crashes += 1;
-            for node in &nodes {
-                await_reached(node, 3);
-            }
+            await_whole(&nodes);
         }
     }
     let outcome = load.stop();
@@ -138,9 +120,7 @@ fn rolling_restarts_under_load_forget_nothing() {
     for index in 0..nodes.len() {
         pause(A_WHILE / 2);
         nodes = replace(&fleet, nodes, index, Node::stop);
-        for node in &nodes {
-            await_reached(node, 3);
-        }
+        await_whole(&nodes);
     }
     pause(A_WHILE / 2);
     let outcome = load.stop();
@@ -154,16 +134,12 @@ fn a_join_under_load_hands_out_nothing_twice() {
     let fleet = Fleet::with(&NAMES, &format!("{CLUSTER}\nexpect = 2"), &load::limits());
     let mut nodes: Vec<_> = ["a", "b"].map(|name| fleet.spawn(name)).into();
     nodes = nodes.into_iter().map(Node::await_ready).collect();
-    for node in &nodes {
-        await_reached(node, 2);
-    }
+    await_whole(&nodes);
     let places = NAMES.map(|name| fleet.place(name));
     let load = Load::start(&places, OFTEN);
     pause(A_WHILE);
     nodes.push(fleet.spawn("c").await_ready());
-    for node in &nodes {
-        await_reached(node, 3);
-    }
+    await_whole(&nodes);
     pause(2 * A_WHILE);
     let outcome = load.stop();
     outcome.assert_held(FAULT_FREE + SHARE);
@@ -226,9 +202,7 @@ fn ten_nodes_live_through_five_minutes_of_trouble() {
                 crashes += 1;
             }
         }
-        for node in &nodes {
-            await_reached(node, NODES.len());
-        }
+        await_whole(&nodes);
     }
     let outcome = load.stop();
     // What a cut costs is paid back as debt after it; what a crash forgets is not.
@@ -240,9 +214,7 @@ fn ten_nodes_live_through_five_minutes_of_trouble() {
 #[track_caller]
 fn meet(nodes: &[Node], victim: usize, cut: impl FnOnce(), mend: impl FnOnce()) {
     cut();
-    for (index, node) in nodes.iter().enumerate() {
-        await_reach(node, if index == victim { 1 } else { nodes.len() - 1 });
-    }
+    await_apart(nodes, victim);
     pause(2 * A_WHILE);
     mend();
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use relay::Relay;
 
 use crate::support::fleet::{
-    HUNDRED_PER_HOUR, await_left, await_reach, await_reached, drain, full_after_ms, grab, left,
-    spend,
+    HUNDRED_PER_HOUR, await_left, await_reach, await_reached, await_whole, drain, full_after_ms,
+    grab, left, spend,
 };
 use crate::support::{Fleet, Node, pause, process, wait_until};
 
@@ -145,9 +145,7 @@ fn a_crash_right_after_a_spend_forgets_a_share_at_most() {
         let passed = grab(&node, key, 100);
         let again = fleet.spawn_after(node, Node::crash);
         nodes.insert(index, again.await_ready());
-        for node in &nodes {
-            await_reached(node, 3);
-        }
+        await_whole(&nodes);
         let known = [&nodes[0], &nodes[1], &nodes[2]].map(|node| left(node, key));
         process::say(&format!("{passed} passed; after the crash are left {known:?} of 100"));
         let exact = 100 - u64::try_from(passed).expect("few units");

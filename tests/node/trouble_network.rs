@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use crate::support::fleet::{
-    HUNDRED_PER_HOUR, await_left, await_reach, await_reached, drain, left, spend,
+    HUNDRED_PER_HOUR, await_apart, await_left, await_reached, await_whole, drain, left, spend,
 };
 use crate::support::load::{self, FAULT_FREE, OFTEN, SHARE};
-use crate::support::{Fleet, Load, Network, Node, pause};
+use crate::support::{Fleet, Load, Network, pause};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 /// What came last before a cut counts as the other side's until it was heard of once more.
@@ -28,7 +28,7 @@ fn a_pulled_cable_divides_the_limit_to_the_unit() {
     }
     pause(HEARD);
     network.pull_cable(2);
-    await_apart(&nodes);
+    await_apart(&nodes, 2);
     assert_eq!([&nodes[0], &nodes[1], &nodes[2]].map(|node| left(node, "alice")), [40, 40, 20]);
     assert_eq!(drain(&[&nodes[0], &nodes[1]], "alice"), 40);
     assert_eq!(drain(&[&nodes[2]], "alice"), 20);
@@ -69,22 +69,9 @@ fn under_load(network: &Network, trouble: impl Fn(), mend: impl Fn()) {
     let load = Load::on(&nodes, OFTEN);
     pause(A_WHILE);
     trouble();
-    await_apart(&nodes);
+    await_apart(&nodes, 2);
     pause(A_WHILE);
     mend();
-    for node in &nodes {
-        await_reached(node, 3);
-    }
-    let outcome = load.stop();
-    outcome.assert_held(SHARE + FAULT_FREE);
-    outcome.assert_answered();
-    outcome.assert_accounts(&nodes);
-}
-
-/// Waits until the third of three is apart from the others, for itself and for them.
-#[track_caller]
-fn await_apart(nodes: &[Node]) {
-    for (node, reached) in [(2, 1), (0, 2), (1, 2)] {
-        await_reach(&nodes[node], reached);
-    }
+    await_whole(&nodes);
+    load.stop().assert_sound(&nodes, SHARE + FAULT_FREE);
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::fleet::{Exchange, Fleet, Orders, Snapshot, loopback, ports};
+use super::fleet::{Exchange, Fleet, Orders, Snapshot, loopback};
 use super::options::{Comparator, OvershootOptions};
 use super::schedule::Brief;
 use super::trouble::Step;
@@ -11,7 +11,7 @@ use crate::clock::{self, NS_PER_S};
 use crate::driver::codec::{Bucket as Script, Codec};
 use crate::driver::{Address, Endpoint};
 use crate::failure::Failure;
-use crate::process::{Folder, Process, free_udp_port};
+use crate::process::{Folder, Process, free_udp_port, ports};
 use crate::server::{Door, Server};
 
 /// Name of the program that answers from rateguard, which is looked for beside this one.

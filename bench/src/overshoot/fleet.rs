@@ -1,7 +1,6 @@
 //! Real nodes on this machine: a cluster from one file with certificates, or nodes that know nothing
 //! of each other. What is done to them while they are asked is done here.
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +16,7 @@ use crate::driver::codec::Codec;
 use crate::driver::{Address, Endpoint};
 use crate::failure::Failure;
 use crate::http::http_get;
-use crate::process::{Folder, Process, free_tcp_port, free_udp_port};
+use crate::process::{Folder, Process, free_tcp_port, free_udp_port, ports};
 use crate::server;
 use crate::window::Bucket;
 
@@ -316,15 +315,6 @@ fn relay(orders: &Orders<'_>, peers: &[SocketAddr]) -> Result<Relay, Failure> {
         }
     }
     Ok(relay)
-}
-
-/// Ports on loopback that nobody has now, all different.
-pub(super) fn ports(count: usize, free: fn() -> Result<u16, Failure>) -> Result<Vec<u16>, Failure> {
-    let mut ports = BTreeSet::new();
-    while ports.len() < count {
-        ports.insert(free()?);
-    }
-    Ok(ports.into_iter().collect())
 }
 
 /// Addresses on loopback with these ports.

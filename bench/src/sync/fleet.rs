@@ -1,7 +1,6 @@
 //! The members of a measurement: who they are, what they limit, and how each is started. Both
 //! processes read it from the folder of the measurement.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::certificates;
 use crate::clock;
 use crate::failure::Failure;
-use crate::process::{Folder, free_udp_port};
+use crate::process::{Folder, free_udp_port, ports};
 
 /// Index of the member that spends; all others only hear of it.
 pub(super) const SENDER: usize = 0;
@@ -51,12 +50,10 @@ impl Fleet {
     /// # Errors
     /// If there are no ports, or a file cannot be written.
     pub(super) fn new(folder: &Folder, peers: u64, interval: Duration) -> Result<Self, Failure> {
-        let mut ports = BTreeSet::new();
-        while (ports.len() as u64) < peers + 1 {
-            ports.insert(free_udp_port()?);
-        }
+        let members = usize::try_from(peers).map_or(usize::MAX, |peers| peers + 1);
+        let ports = ports(members, free_udp_port)?;
         let interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
-        let fleet = Self { interval_ns, ports: ports.into_iter().collect() };
+        let fleet = Self { interval_ns, ports };
         let names: Vec<_> = (0..fleet.size()).map(name).collect();
         certificates::issue(folder, &names)?;
         let text = serde_json::to_string(&fleet).map_err(|error| Failure::because(FILE, error))?;

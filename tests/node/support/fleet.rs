@@ -177,6 +177,22 @@ fn on_loopback(nodes: usize) -> Vec<SocketAddr> {
     hosts.map(|host| (Ipv4Addr::new(127, process, test, host), PORT).into()).collect()
 }
 
+/// Waits until each of `nodes`, which are all members, reaches all.
+#[track_caller]
+pub(crate) fn await_whole(nodes: &[Node]) {
+    for node in nodes {
+        await_reached(node, nodes.len());
+    }
+}
+
+/// Waits until the one of `nodes` at `apart` is apart from all others, for itself and for them.
+#[track_caller]
+pub(crate) fn await_apart(nodes: &[Node], apart: usize) {
+    for (index, node) in nodes.iter().enumerate() {
+        await_reach(node, if index == apart { 1 } else { nodes.len() - 1 });
+    }
+}
+
 /// Waits until `node` reaches as many members as there are, itself included.
 #[track_caller]
 pub(crate) fn await_reached(node: &Node, members: usize) {

@@ -218,6 +218,15 @@ impl Outcome {
         assert!(self.clients.iter().all(|client| !client.decided.is_empty()), "{self}");
     }
 
+    /// What holds where no node ended: see [`Outcome::assert_held`], every question was answered, and
+    /// every node has the same account.
+    #[track_caller]
+    pub(crate) fn assert_sound(&self, nodes: &[Node], excess_max: i64) {
+        self.assert_held(excess_max);
+        self.assert_answered();
+        self.assert_accounts(nodes);
+    }
+
     /// Questions whose connection broke before the answer came: their nodes ended, or were about to.
     pub(crate) fn broken(&self) -> u64 {
         self.clients.iter().map(|client| client.broken).sum()

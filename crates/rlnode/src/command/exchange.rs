@@ -9,10 +9,12 @@ use client::Address;
 use hyper::client::conn::http1::handshake;
 use hyper::{Method, Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::config::DEFAULT_HTTP;
+use crate::environment;
 
 /// Time for the whole exchange.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -85,6 +87,20 @@ impl Target {
 
 /// The body that `target` answers a GET of `path` with.
 ///
+/// What the node at `address`, by default the one of this environment, tells at `path` as JSON.
+///
+/// # Errors
+/// If there is no such node, or its answer cannot be read.
+pub(super) fn fetch_json<T: DeserializeOwned>(
+    address: Option<&str>,
+    path: &str,
+) -> Result<T, String> {
+    let target = Target::choose(address, &environment::of_process())?;
+    let body = get(&target, path)?;
+    serde_json::from_slice(&body)
+        .map_err(|error| format!("the answer of `{target}` cannot be read: {error}"))
+}
+
 /// # Errors
 /// If there is no answer of status 200 within [`TIMEOUT`], with the reason.
 pub(super) fn get(target: &Target, path: &str) -> Result<Bytes, String> {

@@ -27,6 +27,7 @@ use std::path::Path;
 
 use crate::config::{self, Config};
 use crate::environment;
+use crate::exit::Exit;
 
 /// Where a command writes.
 pub struct Output<'w> {
@@ -45,6 +46,20 @@ impl Output<'_> {
     /// Writes a document of what was asked for, as it is.
     pub fn print(&mut self, document: &[u8]) {
         let _ = self.out.write_all(document);
+    }
+
+    /// Writes the text that a question was answered with, or why it was not.
+    fn tell(&mut self, told: Result<String, String>) -> Exit {
+        match told {
+            Ok(text) => {
+                self.say(&text.trim_end());
+                Exit::Success
+            }
+            Err(error) => {
+                self.complain(&error);
+                Exit::Error
+            }
+        }
     }
 
     /// Writes what went wrong, after the program's name.

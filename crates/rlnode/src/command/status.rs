@@ -6,11 +6,10 @@ use std::time::Duration;
 use clap::Args;
 
 use super::cluster_words::cluster_in_words;
-use super::exchange::{Target, get};
+use super::exchange::fetch_json;
 use super::{Output, words};
 use crate::clock;
 use crate::endpoint::http::status::{DoorStatus, LimitStatus, Status as NodeStatus};
-use crate::environment;
 use crate::exit::Exit;
 
 /// Show what the node is and what it has done; exit 2 if it does not answer
@@ -35,16 +34,7 @@ impl Status {
                 Ok(in_words(&status))
             }
         });
-        match shown {
-            Ok(text) => {
-                output.say(&text.trim_end());
-                Exit::Success
-            }
-            Err(error) => {
-                output.complain(&error);
-                Exit::Error
-            }
-        }
+        output.tell(shown)
     }
 }
 
@@ -53,10 +43,7 @@ impl Status {
 /// # Errors
 /// If there is no such node, or its answer cannot be read.
 pub(super) fn fetch(address: Option<&str>) -> Result<NodeStatus, String> {
-    let target = Target::choose(address, &environment::of_process())?;
-    let body = get(&target, "/v1/status")?;
-    serde_json::from_slice(&body)
-        .map_err(|error| format!("the answer of `{target}` cannot be read: {error}"))
+    fetch_json(address, "/v1/status")
 }
 
 fn in_words(status: &NodeStatus) -> String {

@@ -5,11 +5,10 @@ use limiter::ATTRIBUTES_MAX;
 
 use super::Output;
 use super::check::parse_attribute;
-use super::exchange::{Target, get};
+use super::exchange::fetch_json;
 use super::why_words::in_words;
 use crate::clock;
 use crate::endpoint::http::why::Why as NodeWhy;
-use crate::environment;
 use crate::exit::Exit;
 
 /// Ask the node why it would answer a request as it does; spends and changes nothing
@@ -41,16 +40,7 @@ impl Why {
                 Ok(in_words(&why, clock::unix_ms()))
             }
         });
-        match told {
-            Ok(text) => {
-                output.say(&text.trim_end());
-                Exit::Success
-            }
-            Err(error) => {
-                output.complain(&error);
-                Exit::Error
-            }
-        }
+        output.tell(told)
     }
 
     fn ask(&self) -> Result<NodeWhy, String> {
@@ -58,10 +48,7 @@ impl Why {
             let given = self.attributes.len();
             return Err(format!("there are {given} attributes; give {ATTRIBUTES_MAX} at most"));
         }
-        let target = Target::choose(self.addr.as_deref(), &environment::of_process())?;
-        let body = get(&target, &self.path())?;
-        serde_json::from_slice(&body)
-            .map_err(|error| format!("the answer of `{target}` cannot be read: {error}"))
+        fetch_json(self.addr.as_deref(), &self.path())
     }
 
     /// The path and query that ask it.
