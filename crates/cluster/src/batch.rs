@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use limiter::{Bucket, Delta, Members, Tail};
+use limiter::{Bucket, Delta, Members, Tail, When};
 
 use crate::config::MS;
 
@@ -119,14 +119,14 @@ impl Log {
 #[derive(Debug)]
 struct Received {
     at_ns: u64,
-    spent: Vec<(Bucket, i64)>,
+    spent: Vec<(Bucket, When, i64)>,
     /// Its spends are charges, not in the common level.
     charged: bool,
 }
 
 impl Received {
     fn bytes(&self) -> usize {
-        size_of::<Self>() + self.spent.len() * size_of::<(Bucket, i64)>()
+        size_of::<Self>() + self.spent.len() * size_of::<(Bucket, When, i64)>()
     }
 }
 
@@ -140,7 +140,7 @@ pub(crate) struct ReceiveLog {
 impl ReceiveLog {
     pub(crate) fn push(&mut self, at_ns: u64, deltas: &[Delta], charged: bool) {
         let spent = deltas.iter().filter(|delta| delta.spent != 0);
-        let spent: Vec<_> = spent.map(|delta| (delta.bucket, delta.spent)).collect();
+        let spent: Vec<_> = spent.map(|delta| (delta.bucket, delta.when, delta.spent)).collect();
         if !spent.is_empty() {
             let received = Received { at_ns, spent, charged };
             self.bytes += received.bytes();
@@ -168,8 +168,8 @@ impl ReceiveLog {
 #[derive(Debug, Default)]
 pub(crate) struct Unknown {
     pub(crate) tail: Vec<Tail>,
-    pub(crate) fold: Vec<(Bucket, i64)>,
-    pub(crate) doubtful: Vec<(Bucket, i64)>,
+    pub(crate) fold: Vec<(Bucket, When, i64)>,
+    pub(crate) doubtful: Vec<(Bucket, When, i64)>,
     pub(crate) all: Vec<(Bucket, i64)>,
 }
 
@@ -190,16 +190,16 @@ impl Unknown {
         log.unknown_to(lost, aware, |seq, peers, deltas, folds| {
             for delta in deltas.iter().filter(|delta| delta.spent != 0) {
                 let (bucket, units) = (delta.bucket, delta.spent);
-                unknown.tail.push(Tail { bucket, peers, seq, units });
+                unknown.tail.push(Tail { bucket, peers, seq, units, when: delta.when });
                 unknown.all.push((bucket, units));
                 if folds {
-                    unknown.fold.push((bucket, units));
+                    unknown.fold.push((bucket, delta.when, units));
                 }
             }
         });
         let recent = received.batches.iter_mut().filter(|received| received.at_ns >= since_ns);
         for batch in recent {
-            unknown.all.extend_from_slice(&batch.spent);
+            unknown.all.extend(batch.spent.iter().map(|(bucket, _, units)| (*bucket, *units)));
             if !std::mem::replace(&mut batch.charged, true) {
                 let is_doubtful = batch.at_ns < heard_ns;
                 let list = if is_doubtful { &mut unknown.doubtful } else { &mut unknown.fold };
@@ -226,11 +226,19 @@ mod tests {
 
     fn delta(hash: u64, spent: i64) -> Delta {
         let bucket = Bucket { slot: 0, hash };
-        Delta { bucket, spent, demand: 0, shift: 0, reserved: false, level: None }
+        Delta {
+            bucket,
+            spent,
+            demand: 0,
+            shift: 0,
+            reserved: false,
+            level: None,
+            when: When::Untimed,
+        }
     }
 
-    fn units(list: &[(Bucket, i64)]) -> Vec<(u64, i64)> {
-        list.iter().map(|(bucket, units)| (bucket.hash, *units)).collect()
+    fn units(list: &[(Bucket, When, i64)]) -> Vec<(u64, i64)> {
+        list.iter().map(|(bucket, _, units)| (bucket.hash, *units)).collect()
     }
 
     #[test]
@@ -268,7 +276,8 @@ mod tests {
         let all = Members::only(1).with(2).with(3);
         assert_eq!(tail, [(0, 10, all), (1, 20, all)]);
         assert_eq!(units(&first.fold), [(1, 10), (3, 6)]);
-        assert_eq!(units(&first.all), [(1, 10), (1, 20), (3, 6)]);
+        let all: Vec<_> = first.all.iter().map(|(bucket, units)| (bucket.hash, *units)).collect();
+        assert_eq!(all, [(1, 10), (1, 20), (3, 6)]);
         let second = Unknown::of(&mut log, &mut received, &[(3, 0)], &[], (0, 0));
         assert_eq!(units(&second.fold), [(3, 5)]);
         settle_charges(&mut log, &mut received);

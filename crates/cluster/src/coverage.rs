@@ -82,7 +82,15 @@ mod tests {
 
     fn delta(rotated: u64) -> Delta {
         let bucket = Bucket { slot: 0, hash: rotated.rotate_right(32) };
-        Delta { bucket, spent: 1, demand: 0, shift: 0, reserved: false, level: None }
+        Delta {
+            bucket,
+            spent: 1,
+            demand: 0,
+            shift: 0,
+            reserved: false,
+            level: None,
+            when: limiter::When::Untimed,
+        }
     }
 
     fn coverage() -> Coverage {

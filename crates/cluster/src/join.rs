@@ -286,7 +286,7 @@ impl Node {
         if let Some(own) = own {
             let owed = standings.iter().filter_map(|standing| {
                 let ticks = own.remove(&standing.bucket)?;
-                Some(Sum { bucket: standing.bucket, ticks })
+                Some(Sum { bucket: standing.bucket, ticks, when: standing.when })
             });
             self.limiter.charge_sums(now_ns, &owed.collect::<Vec<_>>());
         }

@@ -96,7 +96,7 @@ impl SlotMap {
     pub(crate) fn sum(&self, sum: Sum) -> Option<Sum> {
         let mapped = self.mapped(sum.bucket.slot)?;
         let bucket = Bucket { slot: mapped.slot, ..sum.bucket };
-        Some(Sum { bucket, ticks: mapped.ticks(sum.ticks) })
+        Some(Sum { bucket, ticks: mapped.ticks(sum.ticks), when: sum.when })
     }
 
     /// A standing of the peer in this node's terms; none for a limit that counts nothing here.
@@ -124,7 +124,7 @@ impl Mapped {
 
 #[cfg(test)]
 mod tests {
-    use limiter::{Limit, Quota, Rate, Unmatched};
+    use limiter::{Limit, Quota, Rate, Unmatched, When};
 
     use super::*;
 
@@ -137,7 +137,7 @@ mod tests {
     }
 
     fn sum(slot: u16, ticks: i64) -> Sum {
-        Sum { bucket: Bucket { slot, hash: 5 }, ticks }
+        Sum { bucket: Bucket { slot, hash: 5 }, ticks, when: When::Untimed }
     }
 
     #[test]
@@ -164,7 +164,15 @@ mod tests {
         assert_eq!(back.sum(sum(0, -61)), Some(sum(0, -1)));
         let level = Some(7);
         let bucket = Bucket { slot: 0, hash: 1 };
-        let delta = Delta { bucket, spent: 3, demand: 4, shift: 0, reserved: false, level };
+        let delta = Delta {
+            bucket,
+            spent: 3,
+            demand: 4,
+            shift: 0,
+            reserved: false,
+            level,
+            when: When::Untimed,
+        };
         assert_eq!(map.delta(delta), Some(Delta { level: None, ..delta }));
     }
 

@@ -4,6 +4,7 @@
 //! thread and no runtime: the time is an argument, in nanoseconds of one monotonic clock.
 
 mod algorithm;
+mod calendar;
 mod counters;
 mod decision;
 mod hit;
@@ -22,11 +23,13 @@ mod ticket;
 mod why;
 mod witness;
 
+pub use calendar::{Calendar, CalendarSpan};
 pub use counters::{Counts, RuleCounts};
 pub use decision::{Decision, Freshness, Reason, Verdict, Wait};
+pub use jiff::civil::Weekday;
 pub use limit::{
-    Accuracy, Limit, Missing, NAME_BYTES_MAX, Override, Quota, RULES_MAX, Rate, Selector,
-    Unmatched, WhenFull, WhenIsolated,
+    Accuracy, LOG_MAX, Limit, Missing, NAME_BYTES_MAX, Override, Quota, RULES_MAX, Rate, Selector,
+    Unmatched, WhenFull, WhenIsolated, Window,
 };
 pub use limiter::{Limiter, ShareConfig, StoreConfig, Usage};
 pub use matching::{CONSIDERED_MAX, Consideration, Considered, Fit, Lack};
@@ -40,7 +43,7 @@ pub use rule::{Rule, RuleAt};
 pub use share::bound;
 pub use share::{
     Bucket, BucketState, Delta, Loss, MEMBERS_MAX, Members, Numbers, ShareCounts, Standing,
-    StorePart, Sum, Tail, View, ViewMember, member_id, rendezvous,
+    StorePart, Sum, Tail, View, ViewMember, When, member_id, rendezvous,
 };
 pub use ticket::{Answer, Ticket};
 pub use why::{Applied, Counted, LimitWhy, Why};

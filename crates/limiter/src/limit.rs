@@ -1,5 +1,7 @@
 //! What an operator wrote, checked for meaning but not yet compiled: limits and their overrides.
 
+use crate::Calendar;
+
 /// Most limits and overrides together; each has a 16-bit slot.
 pub const RULES_MAX: usize = 65_535;
 /// Longest name of a limit or override, in bytes.
@@ -73,8 +75,8 @@ pub struct Selector {
     pub keys: Vec<Vec<u8>>,
 }
 
-/// How much a limit or override lets through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How much a limit or override lets through, and by which algorithm.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Quota {
     /// Nothing.
     Deny,
@@ -87,6 +89,64 @@ pub enum Quota {
         /// Capacity, in units; at least 1.
         burst: u64,
     },
+    /// A leaky bucket that drains at `rate`.
+    LeakyBucket {
+        /// The rate at which it drains.
+        rate: Rate,
+        /// Capacity, in units; at least 1.
+        burst: u64,
+        /// What it holds waits its turn ([`Verdict::delay`](crate::Verdict::delay)), so that calls
+        /// leave at `rate`; else it is a meter, and calls that fit leave at once.
+        queue: bool,
+    },
+    /// At most `limit` units in each window.
+    FixedWindow {
+        /// Units; at least 1.
+        limit: u64,
+        /// The windows.
+        window: Window,
+    },
+    /// At most `limit` units in this window and, by the part of it that still lies within one period,
+    /// the window before.
+    SlidingWindow {
+        /// Units; at least 1.
+        limit: u64,
+        /// Length of a window, in nanoseconds: whole milliseconds, at least one.
+        period_ns: u64,
+    },
+    /// At most `limit` units in any period, exactly: the time of each is kept.
+    SlidingLog {
+        /// Units: 1 to [`LOG_MAX`].
+        limit: u64,
+        /// Length of the period, in nanoseconds.
+        period_ns: u64,
+    },
+}
+
+/// Most units that a sliding log may allow in a period: each takes eight bytes while it counts.
+pub const LOG_MAX: u64 = 10_000;
+
+/// How time is cut into fixed windows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Window {
+    /// Windows of so many nanoseconds (whole milliseconds, at least one), counted from the Unix epoch.
+    Period(u64),
+    /// Days, weeks, months or years of a time zone.
+    Calendar(Calendar),
+}
+
+impl Quota {
+    /// The name of the algorithm, as the file writes it; none where nothing is counted.
+    pub fn algorithm(&self) -> Option<&'static str> {
+        match self {
+            Self::Deny | Self::Unlimited => None,
+            Self::TokenBucket { .. } => Some("token-bucket"),
+            Self::LeakyBucket { .. } => Some("leaky-bucket"),
+            Self::FixedWindow { .. } => Some("fixed-window"),
+            Self::SlidingWindow { .. } => Some("sliding-window"),
+            Self::SlidingLog { .. } => Some("sliding-log"),
+        }
+    }
 }
 
 /// A rate: `count` units per `period_ns` nanoseconds, both at least 1.

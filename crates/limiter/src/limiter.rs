@@ -116,6 +116,13 @@ impl Limiter {
         &self.store
     }
 
+    /// Takes over what the wall clock says: at `now_ns` it is `unix_ns` nanoseconds after the Unix epoch.
+    /// Windows follow it, and nothing else; a window that has begun ends when it would have. Until it is
+    /// called the two clocks are one.
+    pub fn set_wall(&self, now_ns: u64, unix_ns: u64) {
+        self.store.set_wall(now_ns, unix_ns);
+    }
+
     /// The limits in force.
     pub fn plan(&self) -> &Plan {
         &self.plan

@@ -132,8 +132,8 @@ impl Compiler {
         let mut base = self.conditions(index, &limit.selector, &template).map_err(refuse)?;
         // Whatever the limit itself spells out, each of its overrides is more specific.
         base.rank = Rank::default();
-        let allowance = Allowance::new(limit.quota, limit.accuracy).map_err(refuse)?;
-        self.push(at, limit, &template, limit.quota, allowance, None, base.clone())?;
+        let allowance = Allowance::new(&limit.quota, limit.accuracy).map_err(refuse)?;
+        self.push(at, limit, &template, &limit.quota, allowance, None, base.clone())?;
 
         let mut ties = Ties::default();
         for (override_index, over) in limit.overrides.iter().enumerate() {
@@ -150,8 +150,8 @@ impl Compiler {
                 return Err(PlanError { at, with, message });
             }
             ties.add(own);
-            let allowance = Allowance::new(over.quota, limit.accuracy).map_err(refuse)?;
-            self.push(at, limit, &template, over.quota, allowance, Some(name), merged)?;
+            let allowance = Allowance::new(&over.quota, limit.accuracy).map_err(refuse)?;
+            self.push(at, limit, &template, &over.quota, allowance, Some(name), merged)?;
         }
         Ok(())
     }
@@ -162,7 +162,7 @@ impl Compiler {
         at: RuleAt,
         limit: &Limit,
         template: &KeyTemplate,
-        quota: Quota,
+        quota: &Quota,
         allowance: Allowance,
         override_name: Option<String>,
         conditions: Conditions,
@@ -191,7 +191,7 @@ impl Compiler {
         self.rules.push(Rule {
             name,
             at,
-            quota,
+            quota: quota.clone(),
             id,
             allowance,
             template: template.clone(),

@@ -39,13 +39,17 @@ pub(crate) enum Allowance {
 
 impl Allowance {
     /// The allowance of `quota`, or what is wrong with its numbers.
-    pub(crate) fn new(quota: Quota, accuracy: Accuracy) -> Result<Self, String> {
-        Ok(match quota {
+    pub(crate) fn new(quota: &Quota, accuracy: Accuracy) -> Result<Self, String> {
+        Ok(match *quota {
             Quota::Deny => Self::Deny,
             Quota::Unlimited => Self::Unlimited,
             Quota::TokenBucket { rate, burst } => {
                 Self::TokenBucket(SharedBucket::new(TokenBucket::new(rate, burst)?, accuracy))
             }
+            Quota::LeakyBucket { .. }
+            | Quota::FixedWindow { .. }
+            | Quota::SlidingWindow { .. }
+            | Quota::SlidingLog { .. } => return Err("this algorithm is being built".into()),
         })
     }
 
@@ -70,8 +74,8 @@ impl Rule {
     }
 
     /// How much it lets through.
-    pub fn quota(&self) -> Quota {
-        self.quota
+    pub fn quota(&self) -> &Quota {
+        &self.quota
     }
 
     /// Its identity: the same on every node whose file names, keys, counts and matches it alike,

@@ -36,8 +36,11 @@ impl Surroundings {
     /// Units above `burst + rate x t` that the cluster lets through at most in any window of length t,
     /// while every member reaches all others and acknowledges in that time, and no check waits longer
     /// than [`DEFAULT_MAX_WAIT`]. None where nothing is counted.
-    pub fn ceiling(&self, accuracy: Accuracy, quota: Quota) -> Option<u64> {
-        let Quota::TokenBucket { rate, burst } = quota else { return None };
+    pub fn ceiling(&self, accuracy: Accuracy, quota: &Quota) -> Option<u64> {
+        let (Quota::TokenBucket { rate, burst } | Quota::LeakyBucket { rate, burst, .. }) = *quota
+        else {
+            return None;
+        };
         Some(ceiling(&Circumstances {
             members: self.members,
             accuracy,
@@ -110,10 +113,10 @@ mod tests {
             acknowledged_within_ns: 80_000_000,
             held_ns: 5_000_000,
         };
-        let told = of(3, Some(20_000)).ceiling(Accuracy::Balanced, HUNDRED_PER_HOUR);
+        let told = of(3, Some(20_000)).ceiling(Accuracy::Balanced, &HUNDRED_PER_HOUR);
         assert_eq!(told, Some(ceiling(&circumstances)));
-        assert_eq!(of(1, None).ceiling(Accuracy::Balanced, HUNDRED_PER_HOUR), Some(0));
-        assert_eq!(of(3, None).ceiling(Accuracy::Fast, Quota::Unlimited), None);
+        assert_eq!(of(1, None).ceiling(Accuracy::Balanced, &HUNDRED_PER_HOUR), Some(0));
+        assert_eq!(of(3, None).ceiling(Accuracy::Fast, &Quota::Unlimited), None);
     }
 
     #[test]

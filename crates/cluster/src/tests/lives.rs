@@ -187,8 +187,15 @@ fn a_delta_that_nobody_can_have_spent_keeps_no_key_for_long() {
         net.spend_all("a", 1);
         net.run(2 * SECOND);
         let bucket = bucket_of_alice(&mut net);
-        let delta =
-            limiter::Delta { bucket, spent, demand: 0, shift: 0, reserved: false, level: None };
+        let delta = limiter::Delta {
+            bucket,
+            spent,
+            demand: 0,
+            shift: 0,
+            reserved: false,
+            level: None,
+            when: limiter::When::Untimed,
+        };
         let mut bytes = Vec::new();
         let mut writer = wire::peer::BatchWriter::new(&mut bytes, 1 << 40);
         writer.spends(&[delta]);

@@ -13,6 +13,26 @@ pub struct Bucket {
     pub hash: u64,
 }
 
+/// Where in time a spend belongs, as far as its algorithm has to know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum When {
+    /// Nowhere: the bucket is a level.
+    #[default]
+    Untimed,
+    /// In a window, by the wall clock of whoever spent.
+    Window {
+        /// Start, in milliseconds of Unix time: the window's identity.
+        start_ms: u64,
+        /// Length, in milliseconds.
+        length_ms: u64,
+    },
+    /// At a time in nanoseconds of this node's own monotonic clock. It crosses the wire as an age.
+    At {
+        /// That time.
+        ns: u64,
+    },
+}
+
 /// What one node has let through in one bucket since it last told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delta {
@@ -28,6 +48,8 @@ pub struct Delta {
     pub reserved: bool,
     /// The sender's level in ticks, where levels of two nodes compare.
     pub level: Option<i64>,
+    /// Where in time `spent` belongs. What was spent in two windows is told in two deltas.
+    pub when: When,
 }
 
 /// What one node owes another for one bucket: spends that the other has not heard of.
@@ -37,6 +59,8 @@ pub struct Sum {
     pub bucket: Bucket,
     /// Ticks.
     pub ticks: i64,
+    /// Where in time they belong.
+    pub when: When,
 }
 
 /// One bucket as a node knows it, for a node that joins.
@@ -52,14 +76,17 @@ pub struct Standing {
     pub others: u32,
     /// See `others`.
     pub shift: u8,
+    /// Where in time `missing` and `charge` belong: a bucket that counts in windows or logs its spends
+    /// stands in as many entries, next to each other, as there are such times.
+    pub when: When,
 }
 
-/// The numbers of a token bucket: what another node needs to convert its ticks.
+/// The numbers of a bucket: what another node needs to convert its ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Numbers {
     /// Capacity, in units.
     pub burst: u64,
-    /// Ticks in a nanosecond.
+    /// Ticks in a nanosecond; for windows and logs their length in milliseconds, 0 for a calendar's.
     pub per_ns: u64,
     /// Ticks in a unit.
     pub per_unit: u64,
@@ -75,10 +102,10 @@ pub struct Loss<'a> {
     /// Units, by bucket, that the lost may not know and that are in the common level: own batches not
     /// acknowledged by one of them, and batches received since they were last heard. What is not
     /// published yet must not be in it.
-    pub fold: &'a [(Bucket, i64)],
+    pub fold: &'a [(Bucket, When, i64)],
     /// The same for what they more likely know: as long as that is not certain it is charged, but what is
     /// owed to them does not shrink for it.
-    pub doubtful: &'a [(Bucket, i64)],
+    pub doubtful: &'a [(Bucket, When, i64)],
     /// Only when members were missing before: the same, whether or not it is in the common level.
     pub unknown: &'a [(Bucket, i64)],
 }
@@ -94,6 +121,8 @@ pub struct Tail {
     pub seq: u64,
     /// Units.
     pub units: i64,
+    /// Where in time they belong.
+    pub when: When,
 }
 
 /// A part of the store, for what is taken from it a part at a time.

@@ -26,7 +26,7 @@ pub(crate) use fleet::Fleet;
 pub(crate) use ledger::{Ledger, MEMBER_ROW_BYTES};
 pub(crate) use stand::{Judgement, SharedBucket, Stand};
 
-pub use delta::{Bucket, Delta, Loss, Numbers, ShareCounts, Standing, StorePart, Sum, Tail};
+pub use delta::{Bucket, Delta, Loss, Numbers, ShareCounts, Standing, StorePart, Sum, Tail, When};
 pub use members::{MEMBERS_MAX, Members, member_id, rendezvous};
 pub use state::BucketState;
 pub(crate) use state::look;

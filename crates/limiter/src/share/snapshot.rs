@@ -1,6 +1,6 @@
 //! What a node that joins takes over from one that knows the counts.
 
-use super::delta::{Bucket, Standing, StorePart};
+use super::delta::{Bucket, Standing, StorePart, When};
 use super::ledger::Ledger;
 use super::stand::saturated;
 use crate::Limiter;
@@ -44,7 +44,8 @@ impl Limiter {
                     let charge = saturated(charge);
                     if missing > 0 || charge != 0 || demand > 0 {
                         let shift = shared.scale.shift;
-                        out.push(Standing { bucket, missing, charge, others: demand, shift });
+                        let (others, when) = (demand, When::Untimed);
+                        out.push(Standing { bucket, missing, charge, others, shift, when });
                     }
                 }
             });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::account::Account;
-use super::delta::{Bucket, Loss, Sum};
+use super::delta::{Bucket, Loss, Sum, When};
 use super::fleet::FleetEvent;
 use super::ledger::Ledger;
 use super::members::Members;
@@ -42,7 +42,7 @@ impl Limiter {
                 self.fleet().into_iter().for_each(|fleet| fleet.event(FleetEvent::RowsFull));
             }
         }
-        let mut folds = sums_of(loss.fold);
+        let mut folds = sums_of(&untimed(loss.fold));
         if was_whole {
             for shard in all.shards() {
                 for motion in shard.ledger_mut().into_iter().flat_map(Ledger::motions_mut) {
@@ -52,7 +52,7 @@ impl Limiter {
                 }
             }
         }
-        let doubtful = sums_of(loss.doubtful);
+        let doubtful = sums_of(&untimed(loss.doubtful));
         for bucket in doubtful.keys() {
             folds.entry(*bucket).or_default();
         }
@@ -133,7 +133,7 @@ impl Limiter {
                 let heal = (out.len() / per_heal.max(1)) as u64;
                 let ticks = charge.tag(peer, seq.saturating_add(heal));
                 if ticks != 0 {
-                    out.push(Sum { bucket: charge.bucket, ticks });
+                    out.push(Sum { bucket: charge.bucket, ticks, when: When::Untimed });
                 }
             }
         });
@@ -147,7 +147,7 @@ impl Limiter {
                 let Some(mut account) = self.account(shard, bucket, now_ns) else { continue };
                 let ticks = i128::from(account.charged()) - account.unpublished_ticks();
                 if ticks != 0 {
-                    out.push(Sum { bucket, ticks: saturated(ticks) });
+                    out.push(Sum { bucket, ticks: saturated(ticks), when: When::Untimed });
                 }
             }
         });
@@ -265,6 +265,10 @@ fn fold(
     if moved > 0 && added < moved {
         account.shrink_owed_to(peers, added, moved);
     }
+}
+
+fn untimed(list: &[(Bucket, When, i64)]) -> Vec<(Bucket, i64)> {
+    list.iter().map(|(bucket, _, units)| (*bucket, *units)).collect()
 }
 
 fn sums_of(list: &[(Bucket, i64)]) -> HashMap<Bucket, i128> {

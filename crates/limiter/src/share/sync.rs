@@ -2,7 +2,7 @@
 //! was acknowledged.
 
 use super::account::{Account, Charged};
-use super::delta::{Bucket, Delta, ShareCounts, StorePart};
+use super::delta::{Bucket, Delta, ShareCounts, StorePart, When};
 use super::fleet::FleetEvent;
 use super::members::Members;
 use super::stand::saturated;
@@ -258,7 +258,8 @@ impl Limiter {
                 fleet.event(FleetEvent::RowsFull);
             }
         }
-        out.push(Delta { bucket, spent, demand, shift: shared.scale.shift, reserved, level });
+        let (shift, when) = (shared.scale.shift, When::Untimed);
+        out.push(Delta { bucket, spent, demand, shift, reserved, level, when });
     }
 
     /// Takes over one delta; whether own spends must be published before it is acknowledged.

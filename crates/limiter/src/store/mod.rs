@@ -8,7 +8,7 @@ mod overflow;
 mod shard;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
@@ -49,6 +49,8 @@ pub(crate) struct Store {
     horizon_ns: u64,
     /// Shard that the sweep visits next.
     sweep_at: AtomicUsize,
+    /// What the wall clock is ahead of the monotonic one, in nanoseconds.
+    wall_offset_ns: AtomicI64,
 }
 
 /// How many shards, and how many entries in each.
@@ -110,7 +112,15 @@ impl Store {
             entries_max_per_shard: layout.entries_max_per_shard,
             horizon_ns: plan.horizon_ns(),
             sweep_at: AtomicUsize::new(0),
+            wall_offset_ns: AtomicI64::new(0),
         }
+    }
+
+    /// At `now_ns` the wall clock says `unix_ns`.
+    pub(crate) fn set_wall(&self, now_ns: u64, unix_ns: u64) {
+        let offset_ns = i128::from(unix_ns) - i128::from(now_ns);
+        let offset_ns = i64::try_from(offset_ns).unwrap_or(i64::MAX);
+        self.wall_offset_ns.store(offset_ns, Ordering::Relaxed);
     }
 
     pub(crate) fn entries_max(&self) -> u64 {

@@ -97,7 +97,7 @@ impl Model {
     }
 
     fn level(&mut self, hit: &Hit) -> i128 {
-        let (count, _, full) = numbers(hit.quota);
+        let (count, _, full) = numbers(&hit.quota);
         let now = self.last_ns;
         let bucket = self
             .buckets
@@ -111,7 +111,7 @@ impl Model {
 
     fn wait(&mut self, hit: &Hit) -> Option<u64> {
         let level = self.level(hit);
-        let (count, period, full) = numbers(hit.quota);
+        let (count, period, full) = numbers(&hit.quota);
         let wanted = i128::from(hit.cost) * period;
         if wanted > full {
             return None;
@@ -124,20 +124,20 @@ impl Model {
 
     fn remaining(&mut self, hit: &Hit) -> (u64, u64) {
         let level = self.level(hit);
-        let (_, period, full) = numbers(hit.quota);
+        let (_, period, full) = numbers(&hit.quota);
         let units = |n: i128| u64::try_from(n.max(0) / period).unwrap();
         (units(level), units(full))
     }
 
     fn reset(&mut self, hit: &Hit) -> u64 {
         let level = self.level(hit);
-        let (count, _, full) = numbers(hit.quota);
+        let (count, _, full) = numbers(&hit.quota);
         u64::try_from((full - level).unsigned_abs().div_ceil(count.unsigned_abs())).unwrap()
     }
 
     fn change(&mut self, op: Op, hit: &Hit) {
         let level = self.level(hit);
-        let (_, period, full) = numbers(hit.quota);
+        let (_, period, full) = numbers(&hit.quota);
         let cost = i128::from(hit.cost) * period;
         let after = match op {
             Op::Peek => level,
@@ -152,8 +152,8 @@ impl Model {
     }
 }
 
-fn numbers(quota: Quota) -> (i128, i128, i128) {
-    let Quota::TokenBucket { rate, burst } = quota else { panic!("the model has only buckets") };
+fn numbers(quota: &Quota) -> (i128, i128, i128) {
+    let Quota::TokenBucket { rate, burst } = *quota else { panic!("the model has only buckets") };
     let (count, period) = (i128::from(rate.count), i128::from(rate.period_ns));
     (count, period, i128::from(burst) * period)
 }
@@ -191,8 +191,10 @@ fn hit(limit: &Limit, request: &Request<'_>) -> Option<Hit> {
         .filter(|over| matches(&over.selector))
         .max_by_key(|over| specific(&over.selector));
     let (name, quota) = match best {
-        Some(over) => (format!("{}/{}", limit.name, over.name.clone().unwrap()), over.quota),
-        None => (limit.name.clone(), limit.quota),
+        Some(over) => {
+            (format!("{}/{}", limit.name, over.name.clone().unwrap()), over.quota.clone())
+        }
+        None => (limit.name.clone(), limit.quota.clone()),
     };
     Some(Hit { name, quota, key, cost })
 }

@@ -51,7 +51,9 @@ fn quota() -> impl Strategy<Value = Quota> {
     let burst = prop_oneof![1_u64..6, Just(100), Just(1_000_000)];
     (count, period, burst).prop_filter_map("more than 64 bits", |(count, period_ns, burst)| {
         let quota = Quota::TokenBucket { rate: Rate { count, period_ns }, burst };
-        Plan::compile(vec![Limit::new("probe", quota)], Unmatched::Allow).ok().map(|_| quota)
+        Plan::compile(vec![Limit::new("probe", quota.clone())], Unmatched::Allow)
+            .ok()
+            .map(|_| quota)
     })
 }
 

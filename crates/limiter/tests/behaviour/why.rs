@@ -15,9 +15,9 @@ fn limits() -> Vec<Limit> {
     let small = bucket(5, 5, HOUR);
     let all = Limit {
         overrides: vec![
-            over(at("POST /search"), small),
-            over(attributes(&[("plan", "pro")]), small),
-            over(keys(&["vip"]), small),
+            over(at("POST /search"), small.clone()),
+            over(attributes(&[("plan", "pro")]), small.clone()),
+            over(keys(&["vip"]), small.clone()),
         ],
         ..Limit::new("all", bucket(100, 100, HOUR))
     };

@@ -336,7 +336,11 @@ impl Writer {
 }
 
 fn limit_record(plan: &Plan, slot: u16, rule: &limiter::Rule) -> Option<LimitRecord> {
-    let Quota::TokenBucket { rate, burst } = rule.quota() else { return None };
+    let (Quota::TokenBucket { rate, burst } | Quota::LeakyBucket { rate, burst, .. }) =
+        *rule.quota()
+    else {
+        return None;
+    };
     let limit = plan.limits().get(rule.at().limit)?;
     Some(LimitRecord {
         slot,

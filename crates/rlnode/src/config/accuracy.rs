@@ -96,10 +96,13 @@ pub(super) fn mode_in_words(place: &Place<'_>, accuracy: Accuracy) -> &'static s
 pub(super) fn in_words(
     place: &Place<'_>,
     limit: &Limit,
-    quota: Quota,
+    quota: &Quota,
     is_short: bool,
 ) -> Vec<(&'static str, String)> {
-    let Quota::TokenBucket { rate, burst } = quota else { return Vec::new() };
+    let (Quota::TokenBucket { rate, burst } | Quota::LeakyBucket { rate, burst, .. }) = *quota
+    else {
+        return Vec::new();
+    };
     let exact = exact_in_words(burst, rate);
     let (cluster, around) = match place {
         Place::Alone => return vec![("proven:", format!("exact: {exact} in any window of t"))],
@@ -198,12 +201,12 @@ mod tests {
 
     fn told(place: &Place<'_>, limit: &Limit, is_short: bool) -> String {
         let line = |(what, words): (&str, String)| format!("{what:<13} {words}\n");
-        in_words(place, limit, limit.quota, is_short).into_iter().map(line).collect()
+        in_words(place, limit, &limit.quota, is_short).into_iter().map(line).collect()
     }
 
     fn ceiling(place: &Place<'_>, accuracy: Accuracy) -> u64 {
         let Place::Among(_, around) = place else { panic!("no cluster") };
-        around.ceiling(accuracy, HUNDRED_PER_HOUR).expect("something is counted")
+        around.ceiling(accuracy, &HUNDRED_PER_HOUR).expect("something is counted")
     }
 
     #[test]
@@ -251,7 +254,7 @@ mod tests {
         let place = Place::new(Some(&cluster), None);
         let labels = |accuracy, is_short| {
             let limit = Limit { accuracy, ..Limit::new("l", HUNDRED_PER_HOUR) };
-            let lines = in_words(&place, &limit, HUNDRED_PER_HOUR, is_short);
+            let lines = in_words(&place, &limit, &HUNDRED_PER_HOUR, is_short);
             for (label, words) in &lines {
                 assert!(*label != "proven:" || !words.contains("found"), "{words}");
                 assert!(*label != "worst found:" || !words.contains("proven"), "{words}");

@@ -116,7 +116,7 @@ struct Explained<'c> {
     limit: &'c Limit,
     exception: Option<&'c Override>,
     line: usize,
-    quota: Quota,
+    quota: &'c Quota,
     place: Place<'c>,
     is_short: bool,
 }
@@ -174,7 +174,7 @@ impl fmt::Display for Explained<'_> {
         if self.limit.shadow {
             say("shadow", "counted and reported, decides nothing")?;
         }
-        let is_counted = matches!(self.quota, Quota::TokenBucket { .. });
+        let is_counted = self.quota.algorithm().is_some();
         let mode = mode_in_words(&self.place, self.limit.accuracy);
         let accuracy = if is_counted { mode } else { "" };
         let isolated = match (self.place.cluster(), self.limit.when_isolated) {
@@ -222,11 +222,16 @@ fn cluster_in_words(cluster: &Cluster) -> String {
     )
 }
 
-fn quota_in_words(quota: Quota) -> String {
-    let (rate, burst) = match quota {
+fn quota_in_words(quota: &Quota) -> String {
+    let (rate, burst) = match *quota {
         Quota::Deny => return "nothing".into(),
         Quota::Unlimited => return "everything".into(),
-        Quota::TokenBucket { rate, burst } => (rate, burst),
+        Quota::TokenBucket { rate, burst } | Quota::LeakyBucket { rate, burst, .. } => {
+            (rate, burst)
+        }
+        Quota::FixedWindow { limit, .. }
+        | Quota::SlidingWindow { limit, .. }
+        | Quota::SlidingLog { limit, .. } => return format!("{limit}"),
     };
     let (period, count) = (u128::from(rate.period_ns), u128::from(rate.count));
     let (one, full) = (show_time(period, count), show_time(period * u128::from(burst), count));

@@ -234,7 +234,7 @@ fn every_setting_is_read() {
     let [one, other] = &search.overrides[..] else { panic!("two overrides") };
     assert_eq!(one.name.as_deref(), Some("one"));
     assert_eq!(one.quota, Quota::TokenBucket { rate: rate(100, 3_600 * second), burst: 5 });
-    assert_eq!((other.name.as_deref(), other.quota), (None, Quota::Unlimited));
+    assert_eq!((other.name.as_deref(), &other.quota), (None, &Quota::Unlimited));
     assert_eq!(closed.quota, Quota::Deny);
 
     assert_eq!((search.accuracy, search.when_isolated), (Accuracy::Fast, WhenIsolated::Deny));

@@ -33,11 +33,14 @@ pub(super) fn of_limits(plan: &Plan, cluster: &Cluster) -> Vec<String> {
 /// What is to be known of the limit or override `name` among these members, one sentence each.
 pub(super) fn of_rule(
     name: &str,
-    quota: Quota,
+    quota: &Quota,
     accuracy: Accuracy,
     around: &Surroundings,
 ) -> Vec<String> {
-    let Quota::TokenBucket { rate, burst } = quota else { return Vec::new() };
+    let (Quota::TokenBucket { rate, burst } | Quota::LeakyBucket { rate, burst, .. }) = *quota
+    else {
+        return Vec::new();
+    };
     let members = u64::try_from(around.members).unwrap_or(u64::MAX);
     if members < 2 {
         return Vec::new();
@@ -94,7 +97,7 @@ mod tests {
     }
 
     fn told(burst: u64, per_s: u64, accuracy: Accuracy) -> Vec<String> {
-        of_rule("a", bucket(burst, per_s), accuracy, &FIVE)
+        of_rule("a", &bucket(burst, per_s), accuracy, &FIVE)
     }
 
     #[test]
@@ -117,8 +120,8 @@ mod tests {
         let [fast] = told(4, 1, Accuracy::Fast).try_into().expect("one");
         assert!(fast.ends_with("raise `burst` to 5 or more"), "{fast}");
         let alone = Surroundings { members: 1, ..FIVE };
-        assert!(of_rule("a", bucket(1, 1), Accuracy::Balanced, &alone).is_empty());
-        assert!(of_rule("a", Quota::Deny, Accuracy::Balanced, &FIVE).is_empty());
+        assert!(of_rule("a", &bucket(1, 1), Accuracy::Balanced, &alone).is_empty());
+        assert!(of_rule("a", &Quota::Deny, Accuracy::Balanced, &FIVE).is_empty());
     }
 
     #[test]

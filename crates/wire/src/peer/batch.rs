@@ -3,7 +3,7 @@
 //! It is made of sections, so that a later version can say more: a reader skips sections of types
 //! that it does not know.
 
-use limiter::{Bucket, Delta};
+use limiter::{Bucket, Delta, When};
 
 use super::error::Fault;
 use super::frame::{FrameType, FrameWriter, ended, proved_list};
@@ -125,7 +125,15 @@ fn read_delta(cursor: &mut Cursor<'_>) -> Option<Delta> {
     // A writer leaves out a demand of 0, and its shift with it.
     let shift = if demand == 0 { 0 } else { shift };
     let level = if flags & HAS_LEVEL != 0 { Some(varint::read_signed(cursor)?) } else { None };
-    Some(Delta { bucket, spent, demand, shift, reserved: flags & RESERVED != 0, level })
+    Some(Delta {
+        bucket,
+        spent,
+        demand,
+        shift,
+        reserved: flags & RESERVED != 0,
+        level,
+        when: When::Untimed,
+    })
 }
 
 /// A demand and its shift, as deltas and standings end with.

@@ -1,6 +1,6 @@
 //! A heal: what its sender owes the receiver, as one sum for each bucket.
 
-use limiter::{Bucket, Sum};
+use limiter::{Bucket, Sum, When};
 
 use super::HEAL_SUMS_MAX;
 use super::error::Fault;
@@ -77,7 +77,7 @@ fn read_head(cursor: &mut Cursor<'_>) -> Option<(u64, u64, u8, u64)> {
 #[inline]
 fn read_sum(cursor: &mut Cursor<'_>) -> Option<Sum> {
     let bucket = Bucket { slot: cursor.u16()?, hash: cursor.u64()? };
-    Some(Sum { bucket, ticks: varint::read_signed(cursor)? })
+    Some(Sum { bucket, ticks: varint::read_signed(cursor)?, when: When::Untimed })
 }
 
 /// Appends the heal `seq` to `out` with the first [`HEAL_SUMS_MAX`] of `sums`, and gives their number.

@@ -1,7 +1,7 @@
 //! A chunk of a snapshot: the buckets of a range of hashes as the sender knows them, and what it
 //! had received when it said so.
 
-use limiter::{Bucket, Standing};
+use limiter::{Bucket, Standing, When};
 
 use super::batch::{append_demand, read_demand};
 use super::codec;
@@ -103,7 +103,7 @@ fn read_standing(cursor: &mut Cursor<'_>) -> Option<Standing> {
     let missing = varint::read_signed(cursor)?;
     let charge = varint::read_signed(cursor)?;
     let (others, shift) = read_demand(cursor)?;
-    Some(Standing { bucket, missing, charge, others, shift })
+    Some(Standing { bucket, missing, charge, others, shift, when: When::Untimed })
 }
 
 /// Appends a chunk to `out`.

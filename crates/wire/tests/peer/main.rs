@@ -105,15 +105,30 @@ fn bucket(slot: u16, hash: u64) -> Bucket {
 /// A delta without demand and level.
 fn delta(slot: u16, hash: u64, spent: i64) -> Delta {
     let bucket = bucket(slot, hash);
-    Delta { bucket, spent, demand: 0, shift: 0, reserved: false, level: None }
+    Delta {
+        bucket,
+        spent,
+        demand: 0,
+        shift: 0,
+        reserved: false,
+        level: None,
+        when: limiter::When::Untimed,
+    }
 }
 
 fn sum(slot: u16, hash: u64, ticks: i64) -> Sum {
-    Sum { bucket: bucket(slot, hash), ticks }
+    Sum { bucket: bucket(slot, hash), ticks, when: limiter::When::Untimed }
 }
 
 fn standing(slot: u16, hash: u64, missing: i64, charge: i64) -> Standing {
-    Standing { bucket: bucket(slot, hash), missing, charge, others: 0, shift: 0 }
+    Standing {
+        bucket: bucket(slot, hash),
+        missing,
+        charge,
+        others: 0,
+        shift: 0,
+        when: limiter::When::Untimed,
+    }
 }
 
 fn names(names: &[&str]) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! Whatever is written is read back, and whatever is read does not panic.
 
-use limiter::{Bucket, Delta, MEMBERS_MAX, Standing, Sum};
+use limiter::{Bucket, Delta, MEMBERS_MAX, Standing, Sum, When};
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 use wire::peer::{
@@ -43,13 +43,13 @@ fn delta() -> impl Strategy<Value = Delta> {
     (bucket(), signed(), demand(), any::<bool>(), proptest::option::of(signed())).prop_map(
         |(bucket, spent, (demand, shift), reserved, level)| {
             let shift = if demand == 0 { 0 } else { shift };
-            Delta { bucket, spent, demand, shift, reserved, level }
+            Delta { bucket, spent, demand, shift, reserved, level, when: When::Untimed }
         },
     )
 }
 
 fn sum() -> impl Strategy<Value = Sum> {
-    (bucket(), signed()).prop_map(|(bucket, ticks)| Sum { bucket, ticks })
+    (bucket(), signed()).prop_map(|(bucket, ticks)| Sum { bucket, ticks, when: When::Untimed })
 }
 
 fn standing() -> impl Strategy<Value = Standing> {
@@ -60,6 +60,7 @@ fn standing() -> impl Strategy<Value = Standing> {
             charge,
             others,
             shift,
+            when: When::Untimed,
         },
     )
 }

@@ -1,6 +1,6 @@
 //! Members that go missing and come back.
 
-use limiter::{Bucket, Loss, Members, Op, Request, Sum};
+use limiter::{Loss, Members, Op, Request, Sum, When};
 use proptest::prelude::*;
 
 use super::{Group, view};
@@ -105,8 +105,9 @@ fn what_a_lost_peer_may_have_received_is_owed_until_it_says_so() {
         peers: Members::only(1),
         seq: 3,
         units: carried.spent,
+        when: When::Untimed,
     };
-    let fold: Vec<(Bucket, i64)> = vec![(carried.bucket, carried.spent)];
+    let fold = vec![(carried.bucket, When::Untimed, carried.spent)];
     group.nodes[0].lose(
         START,
         &Loss { view: &lost, tail: &[tail], fold: &fold, doubtful: &[], unknown: &[] },
@@ -130,9 +131,10 @@ fn what_is_owed_does_not_shrink_for_what_the_lost_may_know() {
     let lost = view(2, 0, Members::only(0));
     let units = carried.spent;
     let bucket = carried.bucket;
-    let tail = [limiter::Tail { bucket, peers: Members::only(1), seq: 3, units }];
+    let tail =
+        [limiter::Tail { bucket, peers: Members::only(1), seq: 3, units, when: When::Untimed }];
     // As much again may be known to the peer: with it the level would have been full for long.
-    let (fold, doubtful) = ([(bucket, units)], [(bucket, 50)]);
+    let (fold, doubtful) = ([(bucket, When::Untimed, units)], [(bucket, When::Untimed, 50)]);
     group.nodes[0].lose(
         START,
         &Loss { view: &lost, tail: &tail, fold: &fold, doubtful: &doubtful, unknown: &[] },
