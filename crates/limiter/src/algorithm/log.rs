@@ -82,29 +82,22 @@ impl SlidingLog {
         Wait::from_ns(last.map_or(0, |&at| at.saturating_add(self.period_ns) - now_ns))
     }
 
-    /// Adds `units` at `at_ns`, after what no longer counts is dropped. At most twice the limit is
-    /// kept, which is the bound of a debt; what exceeds it is not added.
+    /// Adds `units` at `at_ns`, after what no longer counts is dropped. How many there may be is for the
+    /// caller to say.
     pub(crate) fn add(&self, log: &mut Log, at_ns: u64, now_ns: u64, units: u64) {
         log.times.drain(..self.first_that_counts(log, now_ns));
-        let most = usize::try_from(self.limit * 2).unwrap_or(usize::MAX);
-        let units =
-            usize::try_from(units).unwrap_or(usize::MAX).min(most.saturating_sub(log.len()));
-        log.insert(at_ns, units);
+        log.insert(at_ns, usize::try_from(units).unwrap_or(usize::MAX));
         log.shrink();
     }
 
-    /// Takes back the newest `units`, and says how many there were to take.
-    pub(crate) fn remove_newest(&self, log: &mut Log, units: u64) -> u64 {
-        let kept = log.len().saturating_sub(usize::try_from(units).unwrap_or(usize::MAX));
-        log.remove(kept..log.len())
-    }
-
-    /// Takes back `units` of exactly the time `at_ns`, and says how many there were to take.
-    pub(crate) fn remove_at(&self, log: &mut Log, at_ns: u64, units: u64) -> u64 {
-        let first = log.times.partition_point(|&at| at < at_ns);
-        let end = log.times.partition_point(|&at| at <= at_ns);
-        let units = usize::try_from(units).unwrap_or(usize::MAX).min(end - first);
-        log.remove(first..first + units)
+    /// Takes back `units`, and says how many there were to take: the newest of those that are no younger
+    /// than `at_ns`, then the oldest of the younger.
+    pub(crate) fn remove_near(&self, log: &mut Log, at_ns: u64, units: u64) -> u64 {
+        let units = usize::try_from(units).unwrap_or(usize::MAX);
+        let younger = log.times.partition_point(|&at| at <= at_ns);
+        let first = younger.saturating_sub(units);
+        let end = first.saturating_add(units).min(log.len());
+        log.remove(first..end)
     }
 
     /// The units that count, in groups of those whose times fall into the same `grain_ns`, oldest
@@ -152,11 +145,6 @@ impl Log {
     /// Times that are kept, those that no longer count included.
     pub(crate) fn len(&self) -> usize {
         self.times.len()
-    }
-
-    /// Whether no time is kept.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.times.is_empty()
     }
 
     /// Bytes that are allocated.
@@ -294,36 +282,16 @@ mod tests {
     }
 
     #[test]
-    fn keeps_at_most_twice_the_limit() {
-        let log = SlidingLog::new(3, SECOND).unwrap();
-        let mut kept = Log::default();
-        log.add(&mut kept, 1, 1, 4);
-        log.add(&mut kept, 2, 2, u64::MAX);
-        assert_eq!(times(&kept), [1, 1, 1, 1, 2, 2]);
-        log.add(&mut kept, 3, 3, 1);
-        assert_eq!(kept.len(), 6);
-    }
-
-    #[test]
-    fn takes_back_the_newest_first() {
+    fn takes_back_what_is_nearest_to_a_time() {
         let log = SlidingLog::new(10, SECOND).unwrap();
-        let mut kept = log_of(&[10, 20, 30]);
-        assert_eq!(log.remove_newest(&mut kept, 2), 2);
-        assert_eq!(times(&kept), [10]);
-        assert_eq!(log.remove_newest(&mut kept, u64::MAX), 1);
-        assert_eq!(log.remove_newest(&mut kept, 1), 0);
-        assert!(kept.is_empty());
-    }
-
-    #[test]
-    fn takes_back_no_other_time_than_the_one_that_is_named() {
-        let log = SlidingLog::new(10, SECOND).unwrap();
-        let mut kept = log_of(&[10, 20, 20, 20, 30]);
-        assert_eq!(log.remove_at(&mut kept, 20, 2), 2);
-        assert_eq!(times(&kept), [10, 20, 30]);
-        assert_eq!(log.remove_at(&mut kept, 25, 1), 0);
-        assert_eq!(log.remove_at(&mut kept, 20, u64::MAX), 1);
-        assert_eq!(times(&kept), [10, 30]);
+        let mut kept = log_of(&[10, 20, 20, 30, 40]);
+        assert_eq!(log.remove_near(&mut kept, 25, 2), 2);
+        assert_eq!(times(&kept), [10, 30, 40]);
+        assert_eq!(log.remove_near(&mut kept, 25, 2), 2);
+        assert_eq!(times(&kept), [40], "the older first, then the younger");
+        assert_eq!(log.remove_near(&mut kept, u64::MAX, u64::MAX), 1);
+        assert_eq!(log.remove_near(&mut kept, u64::MAX, 1), 0);
+        assert_eq!(kept.len(), 0);
     }
 
     #[test]
@@ -366,9 +334,9 @@ mod tests {
         let log = SlidingLog::new(1_000, SECOND).unwrap();
         let mut kept = Log::default();
         log.add(&mut kept, 1, 1, 1_000);
-        log.remove_newest(&mut kept, 749);
+        log.remove_near(&mut kept, u64::MAX, 749);
         assert_eq!((kept.len(), kept.heap_bytes()), (251, 8_000));
-        log.remove_newest(&mut kept, 1);
+        log.remove_near(&mut kept, u64::MAX, 1);
         assert_eq!((kept.len(), kept.heap_bytes()), (250, 8 * 316));
         log.add(&mut kept, SECOND + 1, SECOND + 1, 1);
         assert_eq!((kept.len(), kept.heap_bytes()), (1, 40));

@@ -110,6 +110,11 @@ impl WindowCounter {
         Ok(Self { limit, cut, sliding, per_unit })
     }
 
+    /// Whether the window before counts too.
+    pub(crate) fn is_sliding(&self) -> bool {
+        self.sliding
+    }
+
     /// Units in a window.
     pub(crate) fn limit(&self) -> u64 {
         self.limit
