@@ -22,16 +22,18 @@ impl Node {
         let Some(id) = self.table.link(index).map(|link| link.id) else { return };
         let mut sums = Vec::new();
         self.limiter.heal_sums(now_ns, index, self.next_seq, HEAL_SUMS_MAX, &mut sums);
-        let heals = sums.chunks(HEAL_SUMS_MAX);
+        // Those of levels come first, and no heal has sums of both kinds: as they were tagged.
+        let (levels, timed) = split_sums(&sums);
+        let heals = levels.chunks(HEAL_SUMS_MAX).map(|heal| (heal, &[][..]));
+        let heals = heals.chain(timed.chunks(HEAL_SUMS_MAX).map(|heal| (&[][..], heal)));
         // One without sums says that nothing is owed.
-        let nothing = sums.is_empty().then_some(&[][..]);
+        let nothing = sums.is_empty().then_some((&[][..], &[][..]));
         let mut heals = heals.chain(nothing).peekable();
-        while let Some(heal) = heals.next() {
-            let (levels, timed) = split_sums(heal);
-            self.send_timed_sums(now_ns, id, self.next_seq, &timed);
+        while let Some((levels, timed)) = heals.next() {
+            self.send_timed_sums(now_ns, id, self.next_seq, timed);
             let mut bytes = Vec::new();
             let numbers = (self.next_seq, self.upto);
-            write_heal(&mut bytes, numbers, heals.peek().is_none(), &levels);
+            write_heal(&mut bytes, numbers, heals.peek().is_none(), levels);
             self.next_seq += 1;
             self.counts.heals_sent += 1;
             self.send(id, Channel::Ordered, bytes.into());

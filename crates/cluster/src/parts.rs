@@ -137,9 +137,9 @@ impl Node {
     }
 }
 
-/// The sums of levels, and those of windows and logs, each in their order.
-pub(crate) fn split_sums(sums: &[Sum]) -> (Vec<Sum>, Vec<Sum>) {
-    sums.iter().partition(|sum| sum.when == When::Untimed)
+/// The sums of levels, and those of windows and logs, which follow them.
+pub(crate) fn split_sums(sums: &[Sum]) -> (&[Sum], &[Sum]) {
+    sums.split_at(sums.partition_point(|sum| sum.when == When::Untimed))
 }
 
 /// The standings of buckets that are levels, and of those that are not, each in their order. A bucket is
