@@ -113,16 +113,16 @@ pub(super) fn print(sizes: &[usize], say: &mut impl FnMut(&str)) -> Result<usize
     let mut findings = 0;
     for row in ROWS {
         for nodes in sizes {
-            let mut bench = Bench::default();
-            let mut cells = Vec::new();
+            let (mut cells, mut broken) = (Vec::new(), Vec::new());
             for column in Column::all() {
+                let mut bench = Bench::default();
                 cells.push((row.make)(&mut bench, *nodes, column)?);
+                let found = bench.findings.into_iter();
+                broken.extend(found.map(|what| format!("{}: {}: {what}", row.name, column.name())));
             }
             say(&format!("| {} | {} | {nodes} | {} |", row.name, row.figures, cells.join(" | ")));
-            for finding in &bench.findings {
-                say(&format!("BROKEN: {}: {finding}", row.name));
-            }
-            findings += bench.findings.len();
+            broken.iter().for_each(|what| say(&format!("BROKEN: {what}")));
+            findings += broken.len();
         }
     }
     Ok(findings)
