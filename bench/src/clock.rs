@@ -32,6 +32,11 @@ pub(crate) fn unix_ns() -> u64 {
     read_ns(ClockId::Realtime)
 }
 
+/// Nanoseconds of Unix time: which window a node counts in follows it.
+pub(crate) fn unix_ns() -> u64 {
+    read_ns(ClockId::Realtime)
+}
+
 /// `ns` nanoseconds as the system takes them.
 pub(crate) fn timespec(ns: u64) -> Timespec {
     let part = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);

@@ -34,6 +34,7 @@ const MAY_IMPORT: [(&str, &[&str]); 11] = [
             "rlnode-cluster",
             "rlnode-member",
             "rlnode-relay",
+            "rlnode-sim",
         ],
     ),
     // Another limiter behind our frame, and nothing of ours that decides.

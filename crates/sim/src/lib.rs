@@ -29,6 +29,6 @@ mod world;
 
 pub use record::{Excess, Outcome, Probe, Record};
 pub use report::{Report, simulate};
-pub use scenario::{Act, Allowed, Scenario};
+pub use scenario::{Act, Algorithm, Allowed, Scenario};
 pub use trace::Trace;
 pub use world::World;
