@@ -90,7 +90,7 @@ struct Key {
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
     first: usize,
-    units: u64,
+    units: u128,
 }
 
 impl Judge {
@@ -119,16 +119,7 @@ impl Judge {
     pub(super) fn handle(&mut self, at_ns: u64, key: &[u8], cost: u64, verdict: &Verdict<'_>) {
         self.judgement.series.asked(at_ns, cost);
         if verdict.allowed {
-            let delay_ns = verdict.delay.to_ns();
-            let leaves_ns = at_ns.saturating_add(delay_ns);
-            self.judgement.allowed += 1;
-            self.judgement.units += cost;
-            self.judgement.series.passed(leaves_ns, cost);
-            let delays = &mut self.judgement.delays;
-            delays.delayed += u64::from(delay_ns > 0);
-            delays.total_ns += u128::from(delay_ns);
-            delays.longest_ns = delays.longest_ns.max(delay_ns);
-            self.measure(at_ns, key, Some((leaves_ns, cost)));
+            self.pass(at_ns, key, cost, verdict.delay.to_ns());
         } else {
             self.judgement.denied += 1;
             match verdict.retry_after {
@@ -137,6 +128,19 @@ impl Judge {
             }
             self.measure(at_ns, key, None);
         }
+    }
+
+    /// A call of `key` at `at_ns` that costs `cost` was let through, to act `delay_ns` later.
+    pub(super) fn pass(&mut self, at_ns: u64, key: &[u8], cost: u64, delay_ns: u64) {
+        let leaves_ns = at_ns.saturating_add(delay_ns);
+        self.judgement.allowed += 1;
+        self.judgement.units = self.judgement.units.saturating_add(cost);
+        self.judgement.series.passed(leaves_ns, cost);
+        let delays = &mut self.judgement.delays;
+        delays.delayed += u64::from(delay_ns > 0);
+        delays.total_ns += u128::from(delay_ns);
+        delays.longest_ns = delays.longest_ns.max(delay_ns);
+        self.measure(at_ns, key, Some((leaves_ns, cost)));
     }
 
     /// Where the memory is filled in.
@@ -175,10 +179,11 @@ impl Judge {
         for (worst, window) in
             [worst_second, worst_two_seconds, worst_period].into_iter().zip(key.windows)
         {
-            if window.units > worst.units {
+            let units = u64::try_from(window.units).unwrap_or(u64::MAX);
+            if units > worst.units {
                 let from_unix_ns =
                     key.passings.get(window.first).map_or(leaves_ns, |first| first.0);
-                *worst = Worst { units: window.units, from_unix_ns };
+                *worst = Worst { units, from_unix_ns };
             }
         }
     }
@@ -211,15 +216,15 @@ impl Key {
         // What waits in a queue leaves in the order in which it came.
         let at_ns = at_ns.max(self.passings.back().map_or(0, |last| last.0));
         match self.passings.back_mut() {
-            Some(last) if last.0 == at_ns => last.1 += units,
+            Some(last) if last.0 == at_ns => last.1 = last.1.saturating_add(units),
             _ => self.passings.push_back((at_ns, units)),
         }
         for (window, length_ns) in self.windows.iter_mut().zip(lengths_ns) {
-            window.units += units;
+            window.units += u128::from(units);
             while let Some((first_ns, first_units)) = self.passings.get(window.first)
                 && at_ns - first_ns >= *length_ns
             {
-                window.units -= first_units;
+                window.units -= u128::from(*first_units);
                 window.first += 1;
             }
         }

@@ -6,6 +6,7 @@
 
 mod contender;
 mod exact_node;
+mod fleet;
 mod judge;
 mod lane;
 mod memory;
@@ -16,6 +17,7 @@ use limiter::Rate;
 
 pub use contender::{Contender, Numbers};
 pub use exact_node::ExactNode;
+pub use fleet::{DURATION_NS_MAX, FleetJudgement, NODES_MAX, run_on_cluster};
 pub use judge::{Delays, Judgement, Worst};
 pub use lane::{Call, Lane, MEASURED_KEYS_MAX};
 pub use memory::Memory;

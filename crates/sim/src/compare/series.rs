@@ -26,6 +26,11 @@ impl Series {
         Self { start_ns, slot_ns: slot_ns.max(1), slots: Vec::new() }
     }
 
+    /// When the first slot begins, in nanoseconds.
+    pub fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+
     /// Width of a slot, in nanoseconds.
     pub fn slot_ns(&self) -> u64 {
         self.slot_ns
@@ -47,12 +52,14 @@ impl Series {
 
     /// Counts units that were asked for.
     pub fn asked(&mut self, at_ns: u64, units: u64) {
-        self.slot(at_ns).asked += units;
+        let slot = self.slot(at_ns);
+        slot.asked = slot.asked.saturating_add(units);
     }
 
     /// Counts units that were let through.
     pub fn passed(&mut self, at_ns: u64, units: u64) {
-        self.slot(at_ns).passed += units;
+        let slot = self.slot(at_ns);
+        slot.passed = slot.passed.saturating_add(units);
     }
 
     fn slot(&mut self, at_ns: u64) -> &mut Slot {
@@ -69,8 +76,8 @@ impl Series {
 
     fn widen(&mut self) {
         let sum = |pair: &[Slot]| Slot {
-            asked: pair.iter().map(|slot| slot.asked).sum(),
-            passed: pair.iter().map(|slot| slot.passed).sum(),
+            asked: pair.iter().fold(0, |sum, slot| sum.saturating_add(slot.asked)),
+            passed: pair.iter().fold(0, |sum, slot| sum.saturating_add(slot.passed)),
         };
         self.slots = self.slots.chunks(2).map(sum).collect();
         self.slot_ns = self.slot_ns.saturating_mul(2);

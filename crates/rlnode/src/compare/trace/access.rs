@@ -99,7 +99,8 @@ mod tests {
 
     #[test]
     fn anything_else_is_no_such_line() {
-        for line in ["", "a b c", "1,alice", "x [y] \"z\"", "x [01/Dec/2026:00:00:00 +0000] \"GET"] {
+        for line in ["", "a b c", "1,alice", "x [y] \"z\"", "x [01/Dec/2026:00:00:00 +0000] \"GET"]
+        {
             assert!(call(line, None).is_err(), "{line}");
         }
     }

@@ -32,7 +32,9 @@ impl Columns {
         let Some(time) = place("time") else { return Ok(None) };
         let name = key.unwrap_or("key");
         let Some(key) = place(name) else {
-            return Err(format!("the header has no column `{name}`; say which it is with `--key NAME`"));
+            return Err(format!(
+                "the header has no column `{name}`; say which it is with `--key NAME`"
+            ));
         };
         Ok(Some(Self { time, key, endpoint: place("endpoint"), cost: place("cost") }))
     }
@@ -118,7 +120,8 @@ mod tests {
         let call = columns.call("7,5,ignored,alice,192.0.2.9").expect("a call");
         assert_eq!((call.unix_ns, call.key.as_slice()), (5_000_000_000, &b"alice"[..]));
         assert_eq!((call.cost, call.endpoint.len(), call.address.len()), (7, 0, 0));
-        let columns = Columns::of_header(header, Some("client")).expect("a header").expect("columns");
+        let columns =
+            Columns::of_header(header, Some("client")).expect("a header").expect("columns");
         let call = columns.call(",5,,,192.0.2.9").expect("a call");
         assert_eq!((call.key.as_slice(), call.cost), (&b"192.0.2.9"[..], 1));
         assert_eq!(call.address, b"192.0.2.9", "an address is one wherever it stands");

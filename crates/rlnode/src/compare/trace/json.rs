@@ -18,8 +18,7 @@ pub(super) fn call(text: &str, key: Option<&str>) -> Result<Call, String> {
         serde_json::from_str(text).map_err(|_| "it is no JSON object".to_owned())?;
     let first = |names: &[&str]| names.iter().find_map(|name| text_of(object.get(*name)?));
     let time = first(&TIMES).ok_or_else(|| format!("it has no time; that is one of {TIMES:?}"))?;
-    let unix_ns = moment::parse(&time)
-        .or_else(|error| moment::parse_log(&time).ok_or(error))?;
+    let unix_ns = moment::parse(&time).or_else(|error| moment::parse_log(&time).ok_or(error))?;
     let named = match key {
         Some(name) => first(&[name]).ok_or_else(|| format!("it has no `{name}`"))?,
         None => first(&KEYS).ok_or_else(|| format!("it has no key; that is one of {KEYS:?}"))?,

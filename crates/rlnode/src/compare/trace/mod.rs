@@ -27,7 +27,8 @@ pub const TOLD_MAX: usize = 5;
 const SHOWN_CHARS_MAX: usize = 80;
 
 /// How a compressed file begins.
-const COMPRESSED: [&[u8]; 4] = [&[0x1f, 0x8b], &[0x28, 0xb5, 0x2f, 0xfd], b"BZh", &[0xfd, b'7', b'z']];
+const COMPRESSED: [&[u8]; 4] =
+    [&[0x1f, 0x8b], &[0x28, 0xb5, 0x2f, 0xfd], b"BZh", &[0xfd, b'7', b'z']];
 
 /// A call that was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -223,7 +224,10 @@ fn begin(text: &str, key: Option<&str>) -> Result<(Format, Option<Call>), String
     let columns = Columns::usual(key)?;
     match columns.call(text) {
         Ok(call) => Ok((Format::Csv(columns), Some(call))),
-        Err(_) => Err("it is neither a line of an access log, nor JSON, nor `time,key,endpoint,cost`".into()),
+        Err(_) => {
+            Err("it is neither a line of an access log, nor JSON, nor `time,key,endpoint,cost`"
+                .into())
+        }
     }
 }
 
@@ -320,7 +324,10 @@ mod tests {
     fn calls_are_put_in_order_and_those_of_one_time_stay_in_theirs() {
         let (calls, counts) = read("5,a\n3,b\n3,c\n4,d\n", None);
         let keys: Vec<_> = calls.iter().map(|call| call.key.as_slice()).collect();
-        assert_eq!((keys, counts.reordered, counts.late), (vec![&b"b"[..], b"c", b"d", b"a"], 3, 0));
+        assert_eq!(
+            (keys, counts.reordered, counts.late),
+            (vec![&b"b"[..], b"c", b"d", b"a"], 3, 0)
+        );
     }
 
     #[test]
