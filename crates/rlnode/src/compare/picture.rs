@@ -155,9 +155,20 @@ fn draw_periods(svg: &mut String, report: &Report, scale: &Scale, bottom: u64) {
         let x = LEFT + u64::try_from(x).unwrap_or(0);
         let _ = write!(lines, "M{x} {TOP}V{bottom}");
         let at_ms = u64::try_from(at_ns / 1_000_000).unwrap_or(u64::MAX);
-        anchored(svg, x, bottom + 150, "middle", &duration_ms(at_ms));
+        anchored(svg, x, bottom + 150, "middle", &mark(at_ms));
     }
     let _ = writeln!(svg, "<path d=\"{lines}\" stroke=\"#eaeef2\" stroke-width=\"10\"/>");
+}
+
+/// A time on the axis, in the largest unit of which it is a whole number.
+fn mark(at_ms: u64) -> String {
+    const UNITS: [(u64, &str); 4] =
+        [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s")];
+    match UNITS.into_iter().find(|(unit_ms, _)| at_ms.is_multiple_of(*unit_ms)) {
+        _ if at_ms == 0 => "0".to_owned(),
+        Some((unit_ms, unit)) => format!("{} {unit}", at_ms / unit_ms),
+        None => format!("{at_ms} ms"),
+    }
 }
 
 fn draw_row(svg: &mut String, figures: &Figures, scale: &Scale, base: u64, color: &str) {
@@ -206,6 +217,12 @@ mod tests {
         assert_eq!(path, want);
         assert_eq!(scale.height(1), 68);
         assert_eq!(Scale { most: 10_000, ..scale }.height(1), HEIGHT_MIN, "little is not nothing");
+    }
+
+    #[test]
+    fn marks_are_whole_numbers() {
+        let marks = [0, 1_500, 60_000, 90_000, 7_200_000].map(mark);
+        assert_eq!(marks, ["0", "1500 ms", "1 min", "90 s", "2 h"]);
     }
 
     #[test]

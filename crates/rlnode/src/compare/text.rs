@@ -100,7 +100,7 @@ fn notes(text: &mut String, report: &Report) {
             "passed and worst are units, of {}; bytes/key: of the tables of {} keys at their largest{}",
             if report.trace.is_some() { "all keys and of the fullest key" } else { "one key" },
             grouped(figures.keys),
-            if figures.keys < KEYS_FEW {
+            if report.trace.is_some() && figures.keys < KEYS_FEW {
                 ": few keys look costly, for tables have a least size"
             } else {
                 ""

@@ -13,7 +13,7 @@ const KEYS: usize = 1_500;
 /// Fewest keys.
 const KEYS_MIN: usize = 20;
 /// Most decisions for one measurement; with more calls there are fewer keys.
-const DECISIONS_MAX: usize = 400_000;
+const DECISIONS_MAX: usize = 100_000;
 
 /// The memory of the tables when they were largest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,6 +11,8 @@ mod judge;
 mod lane;
 mod memory;
 mod series;
+#[cfg(test)]
+mod tests;
 mod traffic;
 
 use limiter::Rate;
@@ -63,10 +65,13 @@ const KEY: &[u8] = b"client-1";
 pub fn compare(setup: &Setup) -> Result<Comparison, String> {
     let arrivals = setup.traffic.arrivals(&setup.numbers, setup.seed, 1)?;
     let start_unix_ns = start_unix_ns(setup.numbers.rate.period_ns);
-    let lanes = setup
-        .contenders
-        .iter()
-        .map(|contender| (*contender, run(*contender, &setup.numbers, start_unix_ns, &arrivals)));
+    let numbers = &setup.numbers;
+    let run = |contender: Contender| {
+        let mut judgement = run(contender, numbers, start_unix_ns, &arrivals)?;
+        judgement.memory = memory::measure(contender, numbers, start_unix_ns, &arrivals)?;
+        Ok(judgement)
+    };
+    let lanes = setup.contenders.iter().map(|contender| (*contender, run(*contender)));
     Ok(Comparison {
         start_unix_ns,
         duration_ns: setup.traffic.duration_ns(&setup.numbers),
@@ -89,9 +94,7 @@ fn run(
         let call = Call { unix_ns, key: KEY, cost: arrival.cost };
         lane.handle_call(&call).map_err(|error| error.to_string())?;
     }
-    let mut judgement = lane.finish();
-    judgement.memory = memory::measure(contender, numbers, start_unix_ns, arrivals)?;
-    Ok(judgement)
+    Ok(lane.finish())
 }
 
 /// Where a traffic begins: at the first whole period from Monday, 5 January 2026, 0:00 UTC on, so that
