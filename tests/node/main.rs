@@ -9,6 +9,7 @@ mod cluster;
 mod cluster_faults;
 mod cluster_trust;
 mod command_line;
+mod compare;
 mod configuration;
 mod costs;
 mod counting;
