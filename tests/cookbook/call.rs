@@ -36,14 +36,8 @@ impl<'d> Call<'d> {
                 call[..at].trim_end()
             }
         };
-        let mut read = Self {
-            times,
-            op,
-            endpoint,
-            key: ANYONE,
-            attributes: Vec::new(),
-            costs: Vec::new(),
-        };
+        let mut read =
+            Self { times, op, endpoint, key: ANYONE, attributes: Vec::new(), costs: Vec::new() };
         for word in call[endpoint.len()..].split_whitespace() {
             match parameter(word) {
                 None => return Err(format!("`{word}` is neither `name=value` nor `unit:cost`")),

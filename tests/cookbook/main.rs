@@ -1,5 +1,5 @@
-//! The cookbook of the manual as it stands there: every file is read, and every table of calls is asked
-//! of the real limiter, on a clock that the table sets.
+//! The cookbook and the pages of the algorithms as they stand in the manual: every file is read, and every
+//! table of calls is asked of the real limiter, on a clock that the table sets.
 
 mod answer;
 mod call;
@@ -15,6 +15,8 @@ use rlnode::config;
 use recipe::{Recipe, Row, recipes};
 
 const COOKBOOK: &str = include_str!("../../docs/cookbook.md");
+const ALGORITHMS: &str = include_str!("../../docs/algorithms.md");
+const PACING: &str = include_str!("../../docs/pacing.md");
 /// What the limiter's clock says when the first row of a table is asked: any number but 0.
 const BEGAN_NS: u64 = 1_000_000_000_000;
 /// Fewer recipes than this are no cookbook.
@@ -96,6 +98,21 @@ fn every_recipe_of_the_cookbook_does_what_it_says() {
     assert_eq!(faults(COOKBOOK), [""; 0]);
     let recipes = recipes(COOKBOOK).map(|recipes| recipes.len());
     assert!(recipes.as_ref().is_ok_and(|number| *number >= RECIPES_MIN), "{recipes:?}");
+}
+
+#[test]
+fn every_algorithm_does_what_its_chapter_says() {
+    assert_eq!(faults(ALGORITHMS), [""; 0]);
+    for algorithm in ["leaky-bucket", "fixed-window", "sliding-window", "sliding-log"] {
+        let line = format!("algorithm = \"{algorithm}\"");
+        assert!(ALGORITHMS.contains(&line), "{algorithm}");
+    }
+}
+
+#[test]
+fn queue_of_the_page_on_pacing_spaces_its_calls() {
+    assert_eq!(faults(PACING), [""; 0]);
+    assert_eq!(recipes(PACING).map(|recipes| recipes.len()), Ok(1));
 }
 
 const RECIPE: &str = r#"

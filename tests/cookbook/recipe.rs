@@ -1,4 +1,4 @@
-//! The recipes of a document: under each heading of the second level a file and what it does.
+//! The recipes of a document: under a heading a file and what it does.
 
 use crate::answer::Expected;
 use crate::call::Call;
@@ -29,12 +29,13 @@ pub(crate) struct Row<'d> {
     pub(crate) answer: Expected<'d>,
 }
 
-/// Reads a document, each of whose headings of the second level is a recipe.
+/// Reads a document. A heading with neither file nor table is no recipe.
 pub(crate) fn recipes(document: &str) -> Result<Vec<Recipe<'_>>, String> {
     let mut recipes: Vec<Recipe<'_>> = Vec::new();
     let mut lines = (1..).zip(document.lines());
     while let Some((number, line)) = lines.next() {
-        if let Some(title) = line.strip_prefix("## ") {
+        let heading = line.strip_prefix("### ").or_else(|| line.strip_prefix("## "));
+        if let Some(title) = heading {
             recipes.push(Recipe {
                 title,
                 file: String::new(),
@@ -59,6 +60,7 @@ pub(crate) fn recipes(document: &str) -> Result<Vec<Recipe<'_>>, String> {
             }
         }
     }
+    recipes.retain(|recipe| !recipe.file.is_empty() || !recipe.rows.is_empty());
     for recipe in &recipes {
         if recipe.file.is_empty() {
             return Err(format!("{}: there is no file", recipe.title));

@@ -244,6 +244,7 @@ impl Spacing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use limiter::{Limit, Limiter, Plan, Quota, Request, StoreConfig, Unmatched, WhenFull};
 
     const MS: u64 = 1_000_000;
     const SECOND: u64 = 1_000 * MS;
@@ -510,6 +511,56 @@ mod tests {
         let mut line = asking();
         line.handle_answer(0, SECOND, Heard::Turn { delay_ns: 0 });
         assert_eq!(line.step(SECOND), Step::Turn);
+    }
+
+    /// A limiter with one queue of 50 turns a second, of which `burst` may wait.
+    fn queue(burst: u64) -> Limiter {
+        let quota = Quota::LeakyBucket { rate: rate(50, SECOND), burst, queue: true };
+        let plan = Plan::compile(vec![Limit::new("queue", quota)], Unmatched::Allow);
+        let store = StoreConfig {
+            memory_bytes: 1 << 20,
+            entries_max: None,
+            when_full: WhenFull::Overflow,
+            secret: [7; 16],
+        };
+        Limiter::new(plan.expect("a sound limit"), store)
+    }
+
+    /// What the limiter says to a pacer that asks it.
+    fn ask(limiter: &Limiter, now_ns: u64) -> Heard {
+        let decision = limiter.decide(now_ns, &Request::check(b"", b"partner"));
+        let verdict = decision.expect("a valid request").verdict;
+        match verdict.allowed {
+            true => Heard::Turn { delay_ns: verdict.delay.to_ns() },
+            false => Heard::Denied { retry_after_ns: verdict.retry_after.to_ns() },
+        }
+    }
+
+    #[test]
+    fn pacers_of_one_limit_keep_its_pace_together_and_take_turns() {
+        // The queue has room for the turns that all ten have in hand and the one that leaves; or not,
+        // and then who finds it full is not in the rotation.
+        for (burst, least, most) in [(11, 99, 101), (4, 0, 1_000)] {
+            let limiter = queue(burst);
+            let mut lines: Vec<_> =
+                (0..10).map(|_| Line::asking(rate(5, SECOND), 1)).map(|line| (0, line)).collect();
+            let (mut turns, mut counts) = (Vec::new(), [0; 10]);
+            while turns.len() < 1_000 {
+                let next = (0..10).min_by_key(|pacer| lines[*pacer].0).expect("ten of them");
+                let (now_ns, line) = &mut lines[next];
+                match line.step(*now_ns) {
+                    Step::Wait { until_ns } => *now_ns = until_ns,
+                    Step::Ask => line.handle_answer(*now_ns, *now_ns, ask(&limiter, *now_ns)),
+                    Step::Turn => {
+                        turns.push(*now_ns);
+                        counts[next] += 1;
+                    }
+                }
+            }
+            let expected: Vec<_> = (0..1_000).map(|turn| turn * 20 * MS).collect();
+            assert_eq!(turns, expected, "{burst}");
+            assert!(counts.iter().all(|turns| (least..=most).contains(turns)), "{counts:?}");
+        }
     }
 
     #[test]

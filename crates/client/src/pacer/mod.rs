@@ -1,7 +1,8 @@
 //! Outgoing calls at an even pace: for a third party that allows so many a second.
 //!
-//! [`Pacer`] waits and asks; whose turn it is, and when, is decided in `line`.
+//! [`Pacer`] and its blocking twin wait and ask; whose turn it is, and when, is decided in `line`.
 
+pub(crate) mod blocking;
 mod error;
 mod line;
 
@@ -15,9 +16,9 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::answer::{Answer, Source};
-use crate::{Client, Error, clock};
+use crate::{Backoff, Client, Error, clock};
 pub use error::{AcquireError, PacerError};
-pub(crate) use line::{Entry, Heard, Line, Step};
+use line::{Entry, Heard, Line, Step};
 
 /// How long a caller of a pacer lets a limit deny it, unless [`Pacer::with_denied_max`] says
 /// otherwise.
@@ -53,7 +54,8 @@ impl Pacer {
     /// # Errors
     /// A rate or a queue of 0.
     pub fn new(rate: Rate, queue_max: usize) -> Result<Self, PacerError> {
-        check(rate, queue_max)?;
+        check_rate(rate)?;
+        check_queue(queue_max)?;
         Ok(Self::build(Line::own(rate, queue_max), None))
     }
 
@@ -73,7 +75,8 @@ impl Pacer {
         alone: Rate,
         queue_max: usize,
     ) -> Result<Self, PacerError> {
-        check(alone, queue_max)?;
+        check_rate(alone)?;
+        check_queue(queue_max)?;
         Request::check(endpoint, key).validate().map_err(PacerError::Request)?;
         let limit = NamedLimit { client, endpoint: endpoint.into(), key: key.into() };
         Ok(Self::build(Line::asking(alone, queue_max), Some(limit)))
@@ -192,17 +195,8 @@ impl Inner {
         *asking = None;
         let answer = answer.map_err(AcquireError::Client)?;
         let now_ns = self.now_ns();
-        let heard = match heard(&answer) {
-            Some(Heard::Denied { retry_after_ns })
-                if now_ns.saturating_add(retry_after_ns) <= give_up_ns =>
-            {
-                let retry_after = Duration::from_nanos(retry_after_ns);
-                let wait = limit.client.retry().delay_after(attempt, retry_after);
-                Heard::Denied { retry_after_ns: to_ns(wait) }
-            }
-            None | Some(Heard::Denied { .. }) => return Err(denied(answer)),
-            Some(heard) => heard,
-        };
+        let patience = Patience { attempt, left_ns: give_up_ns.saturating_sub(now_ns) };
+        let heard = hear(answer, limit.client.retry(), patience)?;
         self.line.lock().handle_answer(asked_ns, now_ns, heard);
         Ok(())
     }
@@ -230,25 +224,35 @@ struct Asking {
     answer: Pin<Box<dyn Future<Output = Result<Answer, Error>> + Send>>,
 }
 
-/// What an answer says about a turn; none if it denies for ever.
-pub(crate) fn heard(answer: &Answer) -> Option<Heard> {
-    match answer.source {
-        Source::Fallback(_) => Some(Heard::Nothing),
-        // Nothing paces what no limit applies to.
-        Source::Node if answer.allowed && answer.reason == Some(Reason::Unmatched) => {
-            Some(Heard::Nothing)
-        }
-        Source::Node if answer.allowed => {
-            answer.delay.map(|delay| Heard::Turn { delay_ns: to_ns(delay) })
-        }
-        Source::Node => {
-            answer.retry_after.map(|wait| Heard::Denied { retry_after_ns: to_ns(wait) })
-        }
-    }
+/// How long a caller lets itself be denied.
+struct Patience {
+    /// Denials so far.
+    attempt: u32,
+    left_ns: u64,
 }
 
-fn denied(answer: Answer) -> AcquireError {
-    AcquireError::Denied { limit_name: answer.limit_name, retry_after: answer.retry_after }
+/// What an answer says about a turn. A denial's wait is lengthened by the jitter of `retry`.
+///
+/// # Errors
+/// It denies for longer than the caller has patience.
+fn hear(answer: Answer, retry: &Backoff, patience: Patience) -> Result<Heard, AcquireError> {
+    match answer.source {
+        Source::Fallback(_) => return Ok(Heard::Nothing),
+        // Nothing paces what no limit applies to.
+        Source::Node if answer.allowed && answer.reason == Some(Reason::Unmatched) => {
+            return Ok(Heard::Nothing);
+        }
+        Source::Node => {}
+    }
+    let wait = if answer.allowed { answer.delay } else { answer.retry_after };
+    match wait {
+        Some(delay) if answer.allowed => Ok(Heard::Turn { delay_ns: to_ns(delay) }),
+        Some(retry_after) if to_ns(retry_after) <= patience.left_ns => {
+            let wait = retry.delay_after(patience.attempt, retry_after);
+            Ok(Heard::Denied { retry_after_ns: to_ns(wait) })
+        }
+        wait => Err(AcquireError::Denied { limit_name: answer.limit_name, retry_after: wait }),
+    }
 }
 
 /// A place in the line. It is given up when the call ends, however it ends.
@@ -262,16 +266,20 @@ impl Drop for Place<'_> {
     }
 }
 
-fn check(rate: Rate, queue_max: usize) -> Result<(), PacerError> {
-    if rate.count == 0 || rate.period_ns == 0 {
-        return Err(PacerError::Rate(rate));
-    }
-    if queue_max == 0 {
-        return Err(PacerError::Queue);
-    }
-    Ok(())
+fn check_rate(rate: Rate) -> Result<(), PacerError> {
+    let is_pace = rate.count > 0 && rate.period_ns > 0;
+    is_pace.then_some(()).ok_or(PacerError::Rate(rate))
+}
+
+fn check_queue(queue_max: usize) -> Result<(), PacerError> {
+    (queue_max > 0).then_some(()).ok_or(PacerError::Queue)
 }
 
 fn to_ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
+
+/// The code of the manual's page compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/pacing.md")]
+struct Manual;

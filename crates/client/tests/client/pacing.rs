@@ -4,8 +4,11 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use crate::asynchronous::patient;
-use crate::fake_node::{Door, FakeNode, Folder, Kind, answer, decision, keys, refuse};
-use client::{AcquireError, Address, Client, Error, OnSilence, Pacer, PacerError, Rate, Status};
+use crate::fake_node::{Door, FakeNode, Folder, Kind, PATIENCE, answer, decision, keys, refuse};
+use client::{
+    AcquireError, Address, Client, Error, OnSilence, Options, Pacer, PacerError, Rate, Status,
+    blocking,
+};
 use limiter::{Decision, Reason, RequestError, Wait};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
@@ -285,4 +288,50 @@ async fn what_the_node_refuses_to_decide_is_an_error() {
     let refused = AcquireError::Client(Error::Refused(Status::KeyTooLong));
     assert_eq!(of_limit(node.address()).acquire().await, Err(refused));
     node.finish();
+}
+
+fn blocking_of_limit(address: Address) -> blocking::Pacer {
+    let options = Options { timeout: PATIENCE, ..Options::default() };
+    let client = blocking::Client::new(address, options).expect("sound options");
+    blocking::Pacer::of_limit(client, b"POST /hook", b"partner", FIVE).expect("a pace")
+}
+
+#[test]
+fn blocking_pacer_holds_its_thread_up_until_each_turn() {
+    let mut pacer = blocking::Pacer::new(FIFTY).expect("a pace");
+    let began = now();
+    for _ in 0..4 {
+        assert_eq!(pacer.acquire(), Ok(()));
+    }
+    assert!(began.elapsed() >= MS * 60);
+}
+
+#[test]
+fn blocking_pacer_asks_its_node_for_each_turn() {
+    let node = FakeNode::run(Kind::Stream, |door| {
+        for delay in [MS * 30, MS * 30] {
+            let frame = door.receive();
+            door.send(&answer(&frame, |_| turn(delay)));
+        }
+        let frame = door.receive();
+        door.send(&answer(&frame, |_| decision(false, Some(0), Wait::NEVER)));
+        assert_eq!(door.try_receive(), None);
+    });
+    let mut pacer = blocking_of_limit(node.address());
+    let began = now();
+    assert_eq!((pacer.acquire(), pacer.acquire()), (Ok(()), Ok(())));
+    assert!(began.elapsed() >= MS * 60);
+    let denied = AcquireError::Denied { limit_name: "per-key/pro".into(), retry_after: None };
+    assert_eq!(pacer.acquire(), Err(denied));
+    drop(pacer);
+    node.finish();
+}
+
+#[test]
+fn blocking_pacer_keeps_its_own_pace_where_no_node_is() {
+    let folder = Folder::new();
+    let mut pacer = blocking_of_limit(Address::Stream(folder.0.join("none.sock")));
+    let began = now();
+    assert_eq!((pacer.acquire(), pacer.acquire()), (Ok(()), Ok(())));
+    assert!(began.elapsed() >= MS * 200);
 }
