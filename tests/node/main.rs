@@ -22,6 +22,7 @@ mod keys;
 mod memory;
 mod metering;
 mod nginx;
+mod peers;
 mod protocol;
 mod socket_files;
 mod stop;
