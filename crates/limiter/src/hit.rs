@@ -1,10 +1,10 @@
 //! One limit that applies to one request: its bucket's state, whether the cost fits, what it says.
 
-use crate::algorithm::{Room, TokenBucket};
+use crate::algorithm::{Algorithm, Counter, Room};
 use crate::matching::Slot;
 use crate::rule::Rule;
-use crate::share::{Judgement, SharedBucket, Stand, View};
-use crate::store::Place;
+use crate::share::{Judgement, SharedBucket, Stand, fits_after};
+use crate::store::{Locked, Place};
 use crate::{Op, Reason, Spend, SpendKind, Verdict, Wait};
 
 /// Wait that a caller is told when there is no room to count its key. Room appears when an entry
@@ -40,10 +40,12 @@ pub(crate) enum State<'p> {
 /// A bucket's place in the store, and what it lacks.
 pub(crate) struct Seat {
     pub(crate) place: Place,
-    /// The time, in ticks of the limit.
-    pub(crate) tick: u64,
     /// Ticks missing until full.
     pub(crate) missing: u64,
+    /// What no number tells of a bucket that counts; found before the locks are released.
+    pub(crate) timing: Option<Timing>,
+    /// Time until what is ahead of a call that passes has drained.
+    pub(crate) queued: Wait,
     /// Where it stands among the members of a cluster, if it is shared with any.
     pub(crate) stand: Option<Stand>,
     /// Units that a debit took, or a refund or a reset gave back. A check takes its cost or nothing.
@@ -55,17 +57,33 @@ pub(crate) struct Seat {
 
 impl Seat {
     /// Notes that what is missing becomes `after`.
-    pub(crate) fn moved_to(&mut self, after: u64, bucket: &TokenBucket) {
-        let units = self.missing.abs_diff(after).div_ceil(bucket.per_unit());
+    pub(crate) fn moved_to(&mut self, after: u64, shared: &SharedBucket) {
+        let units = self.missing.abs_diff(after).div_ceil(shared.per_unit());
         self.moved = units / self.weight;
     }
+}
+
+/// The times of a bucket that counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timing {
+    /// Until it is as if untouched.
+    pub(crate) reset_after: Wait,
+    /// Length of the window that it counts over.
+    pub(crate) window: Wait,
 }
 
 impl<'p> State<'p> {
     /// The bucket `hash`, not yet looked for.
     pub(crate) fn unseated(shared: &'p SharedBucket, hash: u64) -> Self {
-        let seat =
-            Seat { place: Place::None, tick: 0, missing: 0, stand: None, moved: 0, weight: 1 };
+        let seat = Seat {
+            place: Place::None,
+            missing: 0,
+            timing: None,
+            queued: Wait::ZERO,
+            stand: None,
+            moved: 0,
+            weight: 1,
+        };
         Self::Bucket { shared, hash, seat }
     }
 }
@@ -97,13 +115,11 @@ impl<'p> Hit<'p> {
         !matches!(self.state, State::Deny | State::Full)
     }
 
-    /// Notes where the bucket was found, and what it lacks at `now_ns` when it is full at tick
-    /// `full_at`, or full already.
-    pub(crate) fn sit(&mut self, place: Place, full_at: Option<u64>, now_ns: u64) {
-        if let State::Bucket { shared, seat, .. } = &mut self.state {
+    /// Notes where the bucket was found, and the ticks missing in it.
+    pub(crate) fn sit(&mut self, place: Place, missing: u64) {
+        if let State::Bucket { seat, .. } = &mut self.state {
             seat.place = place;
-            seat.tick = shared.bucket.tick(now_ns);
-            seat.missing = full_at.map_or(0, |full_at| TokenBucket::missing(full_at, seat.tick));
+            seat.missing = missing;
         }
     }
 
@@ -126,7 +142,7 @@ impl<'p> Hit<'p> {
 
     /// Capacity of the rule, in units.
     pub(crate) fn capacity(&self) -> u64 {
-        self.rule.allowance.burst()
+        self.rule.allowance.capacity()
     }
 
     /// Whether units are left, but not this node's to spend yet.
@@ -134,19 +150,16 @@ impl<'p> Hit<'p> {
         matches!(self.denial, Some((Reason::Share, _))) && self.stand().is_some()
     }
 
-    /// Finds whether the request may pass here, in the group of `view` whose next exchange is
-    /// `exchange` away. Only a check and a peek can be denied.
-    pub(crate) fn test(&mut self, op: Op, view: Option<&View>, exchange: Wait) {
+    /// Finds whether the request may pass here; the next exchange with peers is `exchange` away. Only a
+    /// check and a peek can be denied.
+    pub(crate) fn test(&mut self, op: Op, locked: &Locked<'_>, exchange: Wait) {
         if !matches!(op, Op::Check | Op::Peek) {
             return;
         }
         self.denial = match &self.state {
             State::Bucket { shared, hash, seat } => match &seat.stand {
-                Some(stand) => self.denial_of(shared, *hash, stand, view, exchange),
-                None => match shared.bucket.room(seat.missing, weigh(self.cost, seat.weight)) {
-                    Room::Fits => None,
-                    Room::After(wait) => Some((Reason::Limit, wait)),
-                },
+                Some(stand) => self.denial_of(shared, *hash, seat, stand, locked, exchange),
+                None => self.denial_alone(shared, *hash, seat, locked),
             },
             State::Unlimited | State::Uncounted => None,
             State::Deny => Some((Reason::Deny, Wait::NEVER)),
@@ -154,15 +167,42 @@ impl<'p> Hit<'p> {
         };
     }
 
+    #[inline]
+    fn denial_alone(
+        &self,
+        shared: &SharedBucket,
+        hash: u64,
+        seat: &Seat,
+        locked: &Locked<'_>,
+    ) -> Option<(Reason, Wait)> {
+        let cost = weigh(self.cost, seat.weight);
+        let wait = match &shared.algorithm {
+            Algorithm::Level(level) => match level.room(seat.missing, cost) {
+                Room::Fits => return None,
+                Room::After(wait) => wait,
+            },
+            Algorithm::Count(counter) => match counter.most_missing(cost) {
+                Some(most) if seat.missing <= most => return None,
+                Some(most) => {
+                    let count = locked.count(seat.place, hash, self.slot);
+                    counter.until(count, locked.now(), most)
+                }
+                None => Wait::NEVER,
+            },
+        };
+        Some((Reason::Limit, wait))
+    }
+
     fn denial_of(
         &self,
         shared: &SharedBucket,
         hash: u64,
+        seat: &Seat,
         stand: &Stand,
-        view: Option<&View>,
+        locked: &Locked<'_>,
         exchange: Wait,
     ) -> Option<(Reason, Wait)> {
-        if self.cost > shared.bucket.burst() {
+        if self.cost > shared.capacity() {
             return Some((Reason::Limit, Wait::NEVER));
         }
         match stand.judge(shared.ticks(self.cost)) {
@@ -170,9 +210,53 @@ impl<'p> Hit<'p> {
             Judgement::Share => Some((Reason::Share, exchange)),
             Judgement::Limit => {
                 // No wait helps where only the members that are missing could make room for it.
-                let wait = view.and_then(|view| stand.fits_after(shared, self.cost, view, hash));
+                let wait = match shared.counter() {
+                    None => {
+                        let view = locked.view();
+                        view.and_then(|view| stand.fits_after(shared, self.cost, view, hash))
+                    }
+                    Some(counter) => {
+                        let count = locked.count(seat.place, hash, self.slot);
+                        locked.ledger_of(hash).and_then(|ledger| {
+                            let around = (counter, count, locked.now());
+                            fits_after(shared, hash, self.cost, around, ledger)
+                        })
+                    }
+                };
                 Some((Reason::Limit, wait.unwrap_or(Wait::NEVER)))
             }
+        }
+    }
+
+    /// How long the caller must wait its turn.
+    pub(crate) fn delay(&self) -> Wait {
+        match &self.state {
+            State::Bucket { seat, .. } if self.denial.is_none() => seat.queued,
+            _ => Wait::ZERO,
+        }
+    }
+
+    /// Finds how long a call that passes waits its turn: as long as what is ahead of it takes to drain.
+    /// Its own cost may be spent already.
+    pub(crate) fn note_queue(&mut self, is_spent: bool) {
+        let (is_queue, own) = (self.rule.is_queue(), if is_spent { self.cost } else { 0 });
+        if let State::Bucket { shared, seat, .. } = &mut self.state
+            && is_queue
+        {
+            seat.queued = match (&seat.stand, shared.level()) {
+                (Some(stand), _) => stand.drained_after(shared, own),
+                (None, Some(level)) => level.wait(seat.missing),
+                (None, None) => Wait::ZERO,
+            };
+        }
+    }
+
+    /// Finds the times of the bucket after the request, if it counts.
+    pub(crate) fn note_times(&mut self, locked: &Locked<'_>) {
+        let slot = self.slot;
+        let State::Bucket { shared, hash, seat } = &mut self.state else { return };
+        if let Some(counter) = shared.counter() {
+            seat.timing = Some(timing(counter, seat.place, (slot, *hash), locked));
         }
     }
 
@@ -184,30 +268,49 @@ impl<'p> Hit<'p> {
         verdict.shadow = self.rule.shadow;
         match &self.state {
             State::Bucket { shared, seat, .. } => {
-                let bucket = &shared.bucket;
-                verdict.limit = Some(bucket.burst());
-                verdict.window = bucket.window();
-                (verdict.remaining, verdict.reset_after) = match &seat.stand {
+                verdict.limit = Some(shared.capacity());
+                verdict.window = shared.algorithm.window();
+                let reset_after;
+                (verdict.remaining, reset_after) = match &seat.stand {
                     Some(stand) => (Some(stand.remaining(shared)), stand.reset_after(shared)),
                     None => {
-                        let left = bucket.remaining(seat.missing) / seat.weight;
-                        (Some(left), bucket.wait(seat.missing))
+                        let left = shared.algorithm.remaining(seat.missing) / seat.weight;
+                        let wait = shared.level().map_or(Wait::ZERO, |it| it.wait(seat.missing));
+                        (Some(left), wait)
                     }
                 };
+                verdict.reset_after = reset_after;
+                if let Some(timing) = seat.timing {
+                    (verdict.reset_after, verdict.window) = (timing.reset_after, timing.window);
+                }
+                verdict.delay = self.delay();
             }
             State::Unlimited => {}
             State::Deny | State::Full => {
-                verdict.limit = Some(self.rule.allowance.burst());
+                verdict.limit = Some(self.rule.allowance.capacity());
                 verdict.remaining = Some(0);
                 verdict.reset_after = Wait::NEVER;
             }
             State::Uncounted => {
-                verdict.limit = Some(self.rule.allowance.burst());
+                verdict.limit = Some(self.rule.allowance.capacity());
                 verdict.remaining = verdict.limit;
             }
         }
         verdict
     }
+}
+
+fn timing(
+    counter: &Counter,
+    place: Place,
+    (slot, hash): (Slot, u64),
+    locked: &Locked<'_>,
+) -> Timing {
+    let (count, now) = (locked.count(place, hash, slot), locked.now());
+    let window = counter.period_at(count, now);
+    let charged = locked.ledger_of(hash).and_then(|ledger| ledger.charge_ref(hash));
+    let charged = charged.map_or(Wait::ZERO, |charge| counter.until(charge.count(), now, 0));
+    Timing { reset_after: counter.until(count, now, 0).max(charged), window }
 }
 
 /// `cost`, weighed. A cost above every capacity stays above it.

@@ -15,8 +15,8 @@ use crate::store::{Locked, Place, Store};
 use crate::template::MissingAttribute;
 use crate::ticket::{Answer, Ticket};
 use crate::{
-    Decision, Freshness, Missing, Op, Reason, Request, RequestError, Unmatched, Verdict, WhenFull,
-    Witness,
+    Decision, Freshness, Missing, Op, Reason, Request, RequestError, Unmatched, Verdict, Wait,
+    WhenFull, Witness,
 };
 
 /// Bounds and secret of the store.
@@ -220,7 +220,7 @@ impl Limiter {
         let state = match &rule.allowance {
             Allowance::Unlimited => State::Unlimited,
             Allowance::Deny => State::Deny,
-            Allowance::TokenBucket(shared) => {
+            Allowance::Counted(shared) => {
                 match self.hasher.hash(rule.id(), &rule.template, request) {
                     Ok(hash) => State::unseated(shared, hash),
                     Err(MissingAttribute) => {
@@ -260,6 +260,7 @@ impl Limiter {
             if refused {
                 *held = self.hold(question, hits, &mut locked);
                 if held.is_some() {
+                    hits.iter_mut().for_each(|hit| hit.note_times(&locked));
                     drop(locked);
                     return self.decision(question, hits);
                 }
@@ -267,9 +268,11 @@ impl Limiter {
             }
         }
         for hit in hits.iter_mut() {
+            hit.note_queue(false);
             if !refused {
                 self.apply(question.op, hit, &mut locked);
             }
+            hit.note_times(&locked);
             self.tally(question, hit, refused);
         }
         let (evicted, at_ns) = (locked.evicted(), locked.now_ns());
@@ -282,8 +285,9 @@ impl Limiter {
 
     /// Looks the bucket of `hit` up, or finds that there is no room for it.
     pub(crate) fn seat(&self, question: &Question, hit: &mut Hit<'_>, locked: &mut Locked<'_>) {
-        let State::Bucket { hash, .. } = &hit.state else { return };
-        let (mut place, mut full_at) = locked.find(*hash);
+        let State::Bucket { shared, hash, .. } = &hit.state else { return };
+        let (shared, units) = (*shared, if question.is_peek { 0 } else { hit.cost });
+        let (mut place, mut missing) = locked.find(*hash, shared, units);
         if place != Place::None && self.fleet.is_some() {
             place = self.seat_member(question, hit, place, locked);
         }
@@ -293,14 +297,14 @@ impl Limiter {
             self.counters.event(spread, Event::Full, 1);
             match self.when_full {
                 WhenFull::Overflow => {
-                    (place, full_at) = locked.find_overflow(hit.slot);
+                    (place, missing) = locked.find_overflow(hit.slot, shared);
                     weight = locked.members() as u64;
                 }
                 WhenFull::Allow => return hit.state = State::Uncounted,
                 WhenFull::Deny => return hit.state = State::Full,
             }
         }
-        hit.sit(place, full_at, locked.now_ns());
+        hit.sit(place, missing);
         if let State::Bucket { seat, .. } = &mut hit.state {
             seat.weight = weight;
         }
@@ -315,32 +319,73 @@ impl Limiter {
             return self.apply_shared(op, hit, locked);
         }
         let State::Bucket { shared, hash, seat } = &mut hit.state else { return };
-        let (bucket, cost) = (&shared.bucket, weigh(hit.cost, seat.weight));
+        let Some(level) = shared.level() else { return self.apply_count(op, hit, locked) };
+        let cost = weigh(hit.cost, seat.weight);
         let after = match op {
             Op::Peek => return,
-            Op::Check => bucket.spend(seat.missing, cost),
+            Op::Check => level.spend(seat.missing, cost),
             Op::Debit => {
-                let (after, clipped) = bucket.debit(seat.missing, cost);
+                let (after, clipped) = level.debit(seat.missing, cost);
                 self.counters.event(*hash, Event::DebitClipped, u64::from(clipped));
-                seat.moved_to(after, bucket);
+                seat.moved_to(after, shared);
                 after
             }
             Op::Refund => {
-                let after = bucket.refund(seat.missing, cost);
-                seat.moved_to(after, bucket);
+                let after = level.refund(seat.missing, cost);
+                seat.moved_to(after, shared);
                 after
             }
             Op::Reset => {
                 locked.remove(seat.place, *hash, hit.slot);
-                seat.moved_to(0, bucket);
+                seat.moved_to(0, shared);
                 seat.missing = 0;
                 return;
             }
         };
         if after != seat.missing {
-            locked.write(seat.place, *hash, hit.slot, seat.tick.wrapping_add(after));
+            let full_at = level.tick(locked.now_ns()).wrapping_add(after);
+            locked.write(seat.place, *hash, hit.slot, full_at);
             seat.missing = after;
         }
+    }
+
+    /// Changes the bucket of `hit`, which counts and is not shared, as `op` says.
+    fn apply_count(&self, op: Op, hit: &mut Hit<'_>, locked: &mut Locked<'_>) {
+        let State::Bucket { shared, hash, seat } = &mut hit.state else { return };
+        let Some(counter) = shared.counter() else { return };
+        let cost = weigh(hit.cost, seat.weight);
+        if cost == 0 && op != Op::Reset {
+            return;
+        }
+        let (place, bucket, now) = (seat.place, (hit.slot, *hash), locked.now());
+        let when = counter.when(locked.count(place, *hash, hit.slot), now);
+        let moved = match op {
+            Op::Peek => return,
+            Op::Check | Op::Debit => {
+                // A debt is at most one limit more.
+                let most = counter.limit().saturating_mul(2);
+                let used = seat.missing.div_ceil(counter.per_unit());
+                let units = cost.min(most.saturating_sub(used));
+                self.counters.event(*hash, Event::DebitClipped, u64::from(units < cost));
+                let added = i64::try_from(units).unwrap_or(i64::MAX);
+                locked.change_count(place, bucket, counter, |it| counter.add(it, when, added, now));
+                units
+            }
+            Op::Refund | Op::Reset if locked.count(place, *hash, hit.slot).is_none() => 0,
+            Op::Refund | Op::Reset => {
+                let wanted = if op == Op::Reset { u64::MAX } else { cost };
+                let back = locked
+                    .change_count(place, bucket, counter, |it| counter.give_back(it, wanted, now));
+                if op == Op::Reset {
+                    locked.remove(place, *hash, hit.slot);
+                }
+                back.into_iter().flatten().map(|(_, units)| units).sum()
+            }
+        };
+        if op != Op::Check {
+            seat.moved = moved / seat.weight;
+        }
+        seat.missing = counter.missing(locked.count(place, *hash, hit.slot), now);
     }
 
     /// Tells the witness, if there is one, what `op` did to the buckets of `hits` unless it was
@@ -370,7 +415,7 @@ impl Limiter {
                 deciding = Some(hit);
             }
         }
-        let verdict = deciding.map_or_else(
+        let mut verdict = deciding.map_or_else(
             || {
                 let denies = self.plan.unmatched() == Unmatched::Deny;
                 let denied = denies && matches!(question.op, Op::Check | Op::Peek);
@@ -378,6 +423,11 @@ impl Limiter {
             },
             Hit::verdict,
         );
+        if verdict.allowed {
+            // Who must wait its turn in several queues waits in all of them at once.
+            let others = hits.iter().filter(|hit| !hit.rule.shadow);
+            verdict.delay = others.map(Hit::delay).max().unwrap_or(Wait::ZERO);
+        }
         let details =
             if question.details { hits.iter().map(Hit::verdict).collect() } else { Vec::new() };
         let (freshness, stale_ms) =

@@ -3,6 +3,7 @@
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
+use crate::algorithm::TokenBucket;
 use crate::identity::{Identity, unkeyed_hash};
 use crate::matching::{Conditions, KeyList, Matched, Matcher, Pattern, PatternId, Rank, Slot};
 use crate::rule::{Allowance, Rule, RuleAt};
@@ -15,7 +16,7 @@ use crate::{
 
 /// Most overrides of one limit: two that are equally specific are compared pair by pair.
 pub const OVERRIDES_MAX: usize = 4096;
-/// The algorithm, as written in the file; part of a limit's identity.
+/// The algorithm in the identity of a limit that counts nothing.
 const ALGORITHM: &str = "token-bucket";
 
 /// Why limits cannot be compiled. The operator is at fault; nothing is in force.
@@ -98,11 +99,8 @@ impl Plan {
 
     /// Longest time for which a shard may go unswept: see [`TokenBucket::horizon_ns`].
     pub(crate) fn horizon_ns(&self) -> u64 {
-        let horizons = self.rules.iter().filter_map(|rule| match &rule.allowance {
-            Allowance::TokenBucket(shared) => Some(shared.bucket.horizon_ns()),
-            Allowance::Deny | Allowance::Unlimited => None,
-        });
-        horizons.min().unwrap_or(u64::MAX)
+        let levels = self.rules.iter().filter_map(|rule| rule.shared()?.level());
+        levels.map(TokenBucket::horizon_ns).min().unwrap_or(u64::MAX)
     }
 }
 
@@ -176,7 +174,7 @@ impl Compiler {
             override_name: override_name.as_deref().unwrap_or_default(),
             key_template: &limit.key,
             unit: &limit.unit,
-            algorithm: ALGORITHM,
+            algorithm: quota.algorithm().unwrap_or(ALGORITHM),
             exact: false,
         };
         let id = identity.id();

@@ -1,6 +1,6 @@
 //! One compiled limit or override.
 
-use crate::algorithm::TokenBucket;
+use crate::algorithm::Algorithm;
 use crate::share::SharedBucket;
 use crate::template::KeyTemplate;
 use crate::{Accuracy, Missing, Numbers, Quota, WhenIsolated};
@@ -30,33 +30,27 @@ pub struct Rule {
 }
 
 /// A compiled quota.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) enum Allowance {
     Deny,
     Unlimited,
-    TokenBucket(SharedBucket),
+    Counted(SharedBucket),
 }
 
 impl Allowance {
     /// The allowance of `quota`, or what is wrong with its numbers.
     pub(crate) fn new(quota: &Quota, accuracy: Accuracy) -> Result<Self, String> {
-        Ok(match *quota {
-            Quota::Deny => Self::Deny,
-            Quota::Unlimited => Self::Unlimited,
-            Quota::TokenBucket { rate, burst } => {
-                Self::TokenBucket(SharedBucket::new(TokenBucket::new(rate, burst)?, accuracy))
-            }
-            Quota::LeakyBucket { .. }
-            | Quota::FixedWindow { .. }
-            | Quota::SlidingWindow { .. }
-            | Quota::SlidingLog { .. } => return Err("this algorithm is being built".into()),
+        Ok(match Algorithm::new(quota)? {
+            Some(algorithm) => Self::Counted(SharedBucket::new(algorithm, accuracy)),
+            None if *quota == Quota::Unlimited => Self::Unlimited,
+            None => Self::Deny,
         })
     }
 
     /// Capacity, in units, of what denies or counts; nothing where nothing passes.
-    pub(crate) fn burst(&self) -> u64 {
+    pub(crate) fn capacity(&self) -> u64 {
         match self {
-            Self::TokenBucket(shared) => shared.bucket.burst(),
+            Self::Counted(shared) => shared.capacity(),
             Self::Deny | Self::Unlimited => 0,
         }
     }
@@ -86,15 +80,23 @@ impl Rule {
 
     /// The numbers of its buckets; none where nothing is counted.
     pub fn numbers(&self) -> Option<Numbers> {
-        let bucket = self.shared()?.bucket;
-        let (burst, per_ns, per_unit) = (bucket.burst(), bucket.per_ns(), bucket.per_unit());
-        Some(Numbers { burst, per_ns, per_unit })
+        let shared = self.shared()?;
+        let per_ns = match &shared.algorithm {
+            Algorithm::Level(bucket) => bucket.per_ns(),
+            Algorithm::Count(counter) => counter.length_ms(),
+        };
+        Some(Numbers { burst: shared.capacity(), per_ns, per_unit: shared.per_unit() })
+    }
+
+    /// Whether what it lets through waits its turn.
+    pub(crate) fn is_queue(&self) -> bool {
+        matches!(self.quota, Quota::LeakyBucket { queue: true, .. })
     }
 
     /// What its buckets share between nodes; none where nothing is counted.
     pub(crate) fn shared(&self) -> Option<&SharedBucket> {
         match &self.allowance {
-            Allowance::TokenBucket(shared) => Some(shared),
+            Allowance::Counted(shared) => Some(shared),
             Allowance::Deny | Allowance::Unlimited => None,
         }
     }

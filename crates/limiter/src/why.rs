@@ -91,6 +91,8 @@ impl Limiter {
             if let Some(hit) = resolved.at.and_then(|at| hits.get_mut(at)) {
                 self.look_at(hit, &mut resolved.counted, &mut locked);
                 self.test(Op::Peek, hit, &locked);
+                hit.note_queue(false);
+                hit.note_times(&locked);
             }
         }
         drop(locked);
@@ -131,7 +133,7 @@ impl Limiter {
         let (state, counted) = match &rule.allowance {
             Allowance::Unlimited => (Some(State::Unlimited), Counted::Nothing),
             Allowance::Deny => (Some(State::Deny), Counted::Nothing),
-            Allowance::TokenBucket(shared) => match self.bucket_hash(rule, request) {
+            Allowance::Counted(shared) => match self.bucket_hash(rule, request) {
                 Ok(hash) => (Some(State::unseated(shared, hash)), Counted::Nothing),
                 Err(MissingAttribute) => {
                     let denies = rule.missing == Missing::Deny;
@@ -153,7 +155,7 @@ impl Limiter {
         let (now_ns, slot) = (locked.now_ns(), hit.slot);
         let State::Bucket { shared, hash, .. } = &hit.state else { return };
         let (shared, bucket) = (*shared, Bucket { slot, hash: *hash });
-        let (mut place, mut full_at) = locked.look(bucket.hash);
+        let (mut place, mut missing) = locked.look(bucket.hash, shared);
         let mut stand = None;
         if place != Place::None
             && let Some(shard) = locked.shard_of(bucket.hash)
@@ -169,7 +171,7 @@ impl Limiter {
         if place == Place::None {
             match self.when_full() {
                 WhenFull::Overflow => {
-                    (place, full_at) = locked.find_overflow(slot);
+                    (place, missing) = locked.find_overflow(slot, shared);
                     weight = locked.members() as u64;
                     *counted = Counted::Overflow(bucket);
                 }
@@ -180,7 +182,7 @@ impl Limiter {
                 }
             }
         }
-        hit.sit(place, full_at, now_ns);
+        hit.sit(place, missing);
         if let State::Bucket { seat, .. } = &mut hit.state {
             (seat.weight, seat.stand) = (weight, stand);
         }

@@ -20,7 +20,7 @@ pub(crate) struct Reading {
     /// The part of them that is only reserved.
     pub(crate) reserved: i64,
     /// Batches that are not acknowledged by all.
-    pub(crate) open_batches: u8,
+    pub(crate) open_batches: u16,
     /// Units that may be in flight, reservations aside.
     pub(crate) allowance: i64,
 }

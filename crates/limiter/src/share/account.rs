@@ -2,18 +2,18 @@
 //! the lock of its shard.
 
 use super::charge::Charge;
-use super::delta::Bucket;
+use super::delta::{Bucket, When};
 use super::ledger::Ledger;
 use super::members::Members;
 use super::motion::Motion;
 use super::stand::{SharedBucket, Stand};
-use crate::algorithm::TokenBucket;
-use crate::store::Shard;
+use crate::algorithm::{Count, Counter, Now};
+use crate::store::{Room, Shard};
 
 /// A bucket and the shard it lives in, at one time.
 pub(crate) struct Account<'a> {
     shard: &'a mut Shard,
-    shared: SharedBucket,
+    shared: &'a SharedBucket,
     bucket: Bucket,
     now_ns: u64,
 }
@@ -34,7 +34,7 @@ impl<'a> Account<'a> {
     /// shard that belongs to no member of a cluster.
     pub(crate) fn open(
         shard: &'a mut Shard,
-        shared: SharedBucket,
+        shared: &'a SharedBucket,
         bucket: Bucket,
         now_ns: u64,
     ) -> Option<Self> {
@@ -46,7 +46,7 @@ impl<'a> Account<'a> {
     /// The same for one that was opened before at this very time, under the same lock.
     pub(crate) fn reopen(
         shard: &'a mut Shard,
-        shared: SharedBucket,
+        shared: &'a SharedBucket,
         bucket: Bucket,
         now_ns: u64,
     ) -> Option<Self> {
@@ -63,9 +63,9 @@ impl<'a> Account<'a> {
             return;
         }
         let full_at = self.shard.find(hash).map(|(_, entry)| entry.full_at());
-        let shared = self.shared;
+        let (shared, now) = (self.shared, self.now());
         if let Some(ledger) = self.ledger() {
-            drain(ledger, &shared, hash, full_at, now_ns);
+            drain(ledger, shared, hash, full_at, now);
         }
     }
 
@@ -110,13 +110,37 @@ impl<'a> Account<'a> {
 
     /// Ticks missing until the common level is full.
     pub(crate) fn missing(&self) -> u64 {
-        let full_at = self.shard.find(self.bucket.hash).map(|(_, entry)| entry.full_at());
-        full_at.map_or(0, |full_at| TokenBucket::missing(full_at, self.tick()))
+        self.shard.missing(self.bucket.hash, &self.shared.algorithm, self.now_ns)
+    }
+
+    /// Both clocks.
+    pub(crate) fn now(&self) -> Now {
+        self.shard.now(self.now_ns)
+    }
+
+    /// Where in time a spend of this moment belongs.
+    pub(crate) fn when(&self) -> When {
+        let count = || self.shard.count(self.bucket.hash);
+        self.shared.counter().map_or(When::Untimed, |it| it.when(count(), self.now()))
+    }
+
+    /// How many of the first times of what this node has told nobody yet can count nowhere any more.
+    pub(crate) fn dead_times(&self) -> usize {
+        let Some(counter) = self.shared.counter() else { return 0 };
+        let motion = self.shard.ledger().and_then(|ledger| ledger.motion_ref(self.bucket.hash));
+        let times = motion.map_or(&[][..], |motion| motion.unpublished_times());
+        let counts = |when| counter.counts(self.count(), when, self.now());
+        times.iter().take_while(|(when, _)| !counts(*when)).count()
+    }
+
+    /// What counts in the common level, where the algorithm counts.
+    pub(crate) fn count(&self) -> Option<&Count> {
+        self.shard.count(self.bucket.hash)
     }
 
     /// The common level, in ticks; negative in debt.
     pub(crate) fn common_level(&self) -> i128 {
-        self.shared.ticks(self.shared.bucket.burst()) - i128::from(self.missing())
+        self.shared.full() - i128::from(self.missing())
     }
 
     /// Ticks charged, without relief.
@@ -135,11 +159,11 @@ impl<'a> Account<'a> {
     pub(crate) fn stand(&self, is_alive: bool, sync_interval_ns: u64) -> Stand {
         let (level, hash, shared) = (self.common_level(), self.bucket.hash, self.shared);
         let Some(ledger) = self.shard.ledger() else {
-            return Stand::lone(&shared, level);
+            return Stand::lone(shared, level);
         };
         let (burden, motion) = (ledger.burden(hash), ledger.motion_ref(hash));
         let view = (&*ledger.view, is_alive);
-        Stand::seen(&shared, hash, level, burden, motion, view, sync_interval_ns)
+        Stand::seen(shared, hash, level, burden, motion, view, sync_interval_ns)
     }
 
     /// How many members there are.
@@ -164,20 +188,20 @@ impl<'a> Account<'a> {
 
     /// Whole units by which the level is below full.
     pub(crate) fn units_below_full(&mut self) -> i64 {
-        let full = self.shared.ticks(self.shared.bucket.burst());
+        let full = self.shared.full();
         let below = full - self.level();
         self.whole_units(below)
     }
 
     /// Whole units until the deepest debt that debits may make: one burst.
     pub(crate) fn units_to_deepest_debt(&mut self) -> i64 {
-        let full = self.shared.ticks(self.shared.bucket.burst());
+        let full = self.shared.full();
         let left = self.level() + full;
         self.whole_units(left)
     }
 
     fn whole_units(&self, ticks: i128) -> i64 {
-        let units = ticks.max(0) / i128::from(self.shared.bucket.per_unit());
+        let units = ticks.max(0) / i128::from(self.shared.per_unit());
         i64::try_from(units).unwrap_or(i64::MAX)
     }
 
@@ -186,21 +210,34 @@ impl<'a> Account<'a> {
         self.bucket
     }
 
-    /// Counts `ticks` that were spent, by whomever: in the common level, or, while members are
+    /// Counts `ticks` that were spent at `when`, by whomever: in the common level, or, while members are
     /// missing, apart from it.
-    pub(crate) fn charge(&mut self, ticks: i128) -> Charged {
+    pub(crate) fn charge(&mut self, ticks: i128, when: When) -> Charged {
         let (bucket, now_ns, shared) = (self.bucket, self.now_ns, self.shared);
         let Some(ledger) = self.ledger() else { return Charged::Dropped };
         if ledger.view.is_whole() {
-            return self.lower(ticks);
+            return self.lower(ticks, when);
         }
         let missing_max = shared.missing_max(ledger.view.size());
         let least = -i64::try_from(self.missing()).unwrap_or(i64::MAX);
+        let now = self.now();
         let Some(charge) = self.ledger().and_then(|l| l.charge_or_new(bucket, now_ns)) else {
             // No row is free. Taken from the common level it weighs n/N of what it should on this
             // group's part; forgotten it would weigh nothing.
-            return self.lower(ticks);
+            return self.lower(ticks, when);
         };
+        if let Some(counter) = shared.counter() {
+            let units = within(ticks, shared, missing_max, charge.ticks);
+            let added = charge.change_count(counter, now, |it| counter.add(it, when, units, now));
+            // What was given back of spends that everybody knows counts no longer in the common level.
+            let rest = shared.signed_ticks(units - added);
+            let is_clipped = shared.signed_ticks(units) < ticks;
+            return match rest {
+                0 if is_clipped => Charged::Clipped,
+                0 => Charged::Whole,
+                rest => self.lower(rest, when),
+            };
+        }
         // Units given back fill the level and no more, as they do while nobody is missing: what was
         // refilled for them meanwhile is not kept for later.
         charge.ticks = charge.ticks.max(least);
@@ -210,21 +247,69 @@ impl<'a> Account<'a> {
         if is_clipped { Charged::Clipped } else { Charged::Whole }
     }
 
-    /// Adds `ticks` to the charge, members missing or not, within the deepest debt; false if there is no
-    /// room to.
-    pub(crate) fn add_charge(&mut self, ticks: i128) -> bool {
-        let (bucket, now_ns) = (self.bucket, self.now_ns);
-        let missing_max = self.shared.missing_max(self.members());
+    /// Adds `ticks` of the time `when` to the charge, members missing or not, within the deepest debt;
+    /// false if there is no room to.
+    pub(crate) fn add_charge(&mut self, ticks: i128, when: When) -> bool {
+        let (bucket, now_ns, shared, now) = (self.bucket, self.now_ns, self.shared, self.now());
+        let missing_max = shared.missing_max(self.members());
         let charge = self.ledger().and_then(|ledger| ledger.charge_or_new(bucket, now_ns));
-        charge.map(|charge| charge.add(ticks, missing_max)).is_some()
+        let Some(charge) = charge else { return false };
+        match shared.counter() {
+            None => drop(charge.add(ticks, missing_max)),
+            Some(counter) => {
+                let units = within(ticks, shared, missing_max, charge.ticks);
+                charge.change_count(counter, now, |it| counter.add(it, when, units, now));
+            }
+        }
+        true
     }
 
     /// Makes the charge `ticks`, within the deepest debt.
     pub(crate) fn set_charge(&mut self, ticks: i128) {
         let was = i128::from(self.charged());
         if ticks != was {
-            self.add_charge(ticks - was);
+            self.add_charge(ticks - was, When::Untimed);
         }
+    }
+
+    /// Charges nothing any more of a bucket that counts; what is owed stays.
+    pub(crate) fn clear_charge_count(&mut self, counter: &Counter) {
+        let (hash, now) = (self.bucket.hash, self.now());
+        if let Some(charge) = self.ledger().and_then(|ledger| ledger.charge(hash)) {
+            charge.change_count(counter, now, |it| *it = counter.fresh(now));
+        }
+    }
+
+    /// What is charged, where the algorithm counts.
+    pub(crate) fn charged_count(&self) -> Option<&Count> {
+        self.shard.ledger()?.charge_ref(self.bucket.hash)?.count()
+    }
+
+    /// Moves what is in the charge's `count` back into the common level.
+    pub(crate) fn absorb(&mut self, counter: &Counter, count: &Count) {
+        for (when, units) in counter.parts(count, self.now()) {
+            self.lower(self.shared.ticks(units), when);
+        }
+    }
+
+    /// Takes up to `units` off what counts, the newest first; gives what was taken. `u64::MAX`:
+    /// everything.
+    pub(crate) fn give_back(&mut self, counter: &Counter, units: u64) -> Vec<(When, u64)> {
+        let (hash, now) = (self.bucket.hash, self.now());
+        let mut taken = Vec::new();
+        if let Some(charge) = self.ledger().and_then(|ledger| ledger.charge(hash)) {
+            taken.extend(charge.change_count(counter, now, |it| counter.give_back(it, units, now)));
+        }
+        let left = match units {
+            u64::MAX => u64::MAX,
+            units => units - taken.iter().map(|(_, units)| *units).sum::<u64>(),
+        };
+        if left > 0 && self.count().is_some() {
+            let (bucket, now_ns) = (self.bucket, self.now_ns);
+            let give_back = |it: &mut Count| counter.give_back(it, left, now);
+            taken.extend(self.shard.change_count(bucket, counter, now_ns, give_back));
+        }
+        taken
     }
 
     /// Shrinks what is owed to any of `peers` to `part` of `whole`.
@@ -235,16 +320,91 @@ impl<'a> Account<'a> {
         }
     }
 
-    /// Lowers the common level by `ticks`, to the deepest debt at most; a negative number raises it, to
-    /// full at most.
-    pub(crate) fn lower(&mut self, ticks: i128) -> Charged {
-        let missing_max = i128::from(self.shared.missing_max(self.members()));
+    /// Lowers the common level by `ticks`, spent at `when`, to the deepest debt at most; a negative number
+    /// raises it, to full at most.
+    pub(crate) fn lower(&mut self, ticks: i128, when: When) -> Charged {
+        let missing_max = self.shared.missing_max(self.members());
+        if let Some(counter) = self.shared.counter() {
+            return self.lower_count(counter, ticks, when, missing_max);
+        }
         let wanted = i128::from(self.missing()) + ticks;
-        let kept = wanted.clamp(0, missing_max);
+        let kept = wanted.clamp(0, i128::from(missing_max));
         if !self.write_missing(u64::try_from(kept).unwrap_or(u64::MAX >> 1)) {
             return Charged::Dropped;
         }
         if wanted > kept { Charged::Clipped } else { Charged::Whole }
+    }
+
+    fn lower_count(
+        &mut self,
+        counter: &Counter,
+        ticks: i128,
+        when: When,
+        missing_max: u64,
+    ) -> Charged {
+        let (bucket, shared, now) = (self.bucket, self.shared, self.now());
+        let missing = i64::try_from(self.missing()).unwrap_or(i64::MAX);
+        let units = within(ticks, shared, missing_max, missing);
+        if units < 0 && self.count().is_none() {
+            return Charged::Whole;
+        }
+        let need = self.shard.need(bucket.hash, &shared.algorithm, units.max(0).unsigned_abs());
+        let grows = self.count().is_none() || need.cells > Room::COUNT.cells;
+        if units > 0 && grows && !self.shard.has_room(need) {
+            return Charged::Dropped;
+        }
+        let add = |it: &mut Count| counter.add(it, when, units, now);
+        self.shard.change_count(bucket, counter, now.ns, add);
+        if shared.signed_ticks(units) < ticks { Charged::Clipped } else { Charged::Whole }
+    }
+
+    /// Takes up to `units` that were spent at `when` off the common level of a bucket that counts; gives how
+    /// many.
+    pub(crate) fn take(&mut self, counter: &Counter, when: When, units: u64) -> u64 {
+        if self.count().is_none() {
+            return 0;
+        }
+        let (bucket, now) = (self.bucket, self.now());
+        let units = i64::try_from(units).unwrap_or(i64::MAX);
+        let take = |it: &mut Count| counter.add(it, when, -units, now);
+        self.shard.change_count(bucket, counter, now.ns, take).unsigned_abs()
+    }
+
+    /// What is charged of a bucket that counts, less what this node has told nobody yet.
+    pub(crate) fn charged_parts(&self, counter: &Counter) -> Vec<(When, u64)> {
+        self.told_parts(counter, self.charged_count(), false)
+    }
+
+    /// What counts in the common level of a bucket that counts, less what this node has told nobody yet.
+    pub(crate) fn common_parts(&self, counter: &Counter) -> Vec<(When, u64)> {
+        self.told_parts(counter, self.count(), true)
+    }
+
+    /// The parts of `count` without own spends that nobody was told of, which are there as long as
+    /// members are missing or not, as `when_whole` says.
+    fn told_parts(
+        &self,
+        counter: &Counter,
+        count: Option<&Count>,
+        when_whole: bool,
+    ) -> Vec<(When, u64)> {
+        let Some(count) = count else { return Vec::new() };
+        let ledger = self.shard.ledger().filter(|it| it.view.is_whole() == when_whole);
+        let motion = ledger.and_then(|ledger| ledger.motion_ref(self.bucket.hash));
+        let times = motion.map_or(&[][..], |motion| motion.unpublished_times());
+        let (mut told, now) = (count.clone(), self.now());
+        for (when, units) in times.iter().filter(|(_, units)| *units > 0) {
+            counter.add(&mut told, *when, -*units, now);
+        }
+        counter.parts(&told, now)
+    }
+
+    /// Makes `parts` all that counts in the common level of a bucket that counts.
+    pub(crate) fn set_count(&mut self, parts: &[(When, u64)]) {
+        self.shard.remove_count(self.bucket.hash);
+        for (when, units) in parts {
+            self.lower(self.shared.ticks(*units), *when);
+        }
     }
 
     /// Notes that `missing` ticks are missing; false if there is no room to.
@@ -253,41 +413,52 @@ impl<'a> Account<'a> {
         match self.shard.find(hash) {
             Some((at, _)) => self.shard.write(hash, slot, full_at, Some(at)),
             None if missing == 0 => {}
-            None if self.shard.has_room(1) => self.shard.write(hash, slot, full_at, None),
+            None if self.shard.has_room(Room::ONE) => self.shard.write(hash, slot, full_at, None),
             None => return false,
         }
         true
     }
 
-    /// Notes that `peers` may not know `ticks` that the batch `seq` carried; false if there is no room
-    /// to.
-    pub(crate) fn owe(&mut self, peers: Members, seq: u64, ticks: i64) -> bool {
-        let (bucket, now_ns) = (self.bucket, self.now_ns);
+    /// Notes that `peers` may not know `ticks` of the time `when` that the batch `seq` carried; false if
+    /// there is no room to.
+    pub(crate) fn owe(&mut self, (peers, seq): (Members, u64), when: When, ticks: i64) -> bool {
+        let (bucket, now_ns, counter) = (self.bucket, self.now_ns, self.shared.counter());
         let charge = self.ledger().and_then(|ledger| ledger.charge_or_new(bucket, now_ns));
-        charge.map(|charge| charge.owe(peers, seq, ticks)).is_some()
+        charge.map(|charge| charge.owe(counter, (peers, seq), when, ticks)).is_some()
     }
 
-    pub(crate) fn shared(&self) -> &SharedBucket {
-        &self.shared
+    pub(crate) fn shared(&self) -> &'a SharedBucket {
+        self.shared
     }
 
     fn tick(&self) -> u64 {
-        self.shared.bucket.tick(self.now_ns)
+        self.shared.level().map_or(0, |level| level.tick(self.now_ns))
     }
 }
 
-/// Lets the refill that a full level could not take pay the charge of `hash` back, up to `now_ns`.
-/// `full_at` is the tick at which the level is or was full; none: long ago.
+/// The units of `ticks` that may be added where `missing` ticks are missing of at most `missing_max`.
+fn within(ticks: i128, shared: &SharedBucket, missing_max: u64, missing: i64) -> i64 {
+    let room = (i128::from(missing_max) - i128::from(missing)).max(0);
+    let units = ticks.min(room) / i128::from(shared.per_unit());
+    super::stand::saturated(units)
+}
+
+/// Lets the refill that a full level could not take pay the charge of `hash` back, up to `now`; or lets
+/// the charge of a bucket that counts age. `full_at` is the tick at which the level is or was full; none:
+/// long ago.
 pub(crate) fn drain(
     ledger: &mut Ledger,
     shared: &SharedBucket,
     hash: u64,
     full_at: Option<u64>,
-    now_ns: u64,
+    now: Now,
 ) {
     let (n, size) = (ledger.view.reach(), ledger.view.size());
     let Some(charge) = ledger.charge(hash) else { return };
-    charge.drain(now_ns, refill(charge, shared, full_at, now_ns), n, size);
+    match shared.counter() {
+        None => charge.drain(now.ns, refill(charge, shared, full_at, now.ns), n, size),
+        Some(counter) => charge.age(counter, now),
+    }
     if charge.is_settled() {
         ledger.remove_charge(hash);
     }
@@ -301,9 +472,10 @@ pub(super) fn refill(
     full_at: Option<u64>,
     now_ns: u64,
 ) -> u128 {
-    let since_drain = shared.bucket.elapsed(now_ns.saturating_sub(charge.drained_ns()));
+    let Some(level) = shared.level() else { return 0 };
+    let since_drain = level.elapsed(now_ns.saturating_sub(charge.drained_ns()));
     let since_full = full_at.map_or(u128::MAX, |full_at| {
-        let passed = shared.bucket.tick(now_ns).wrapping_sub(full_at).cast_signed();
+        let passed = level.tick(now_ns).wrapping_sub(full_at).cast_signed();
         u128::from(u64::try_from(passed).unwrap_or(0))
     });
     since_drain.min(since_full)

@@ -3,9 +3,10 @@
 
 use smallvec::SmallVec;
 
-use super::delta::Bucket;
+use super::delta::{Bucket, When};
 use super::members::Members;
 use super::stand::{Burden, saturated};
+use crate::algorithm::{Count, Counter, Now, younger};
 
 /// Number of what is owed beside any batch: no peer has received it.
 pub(crate) const UNSENT: u64 = u64::MAX;
@@ -17,6 +18,8 @@ pub(crate) struct Charge {
     /// Ticks spent, by this node and the peers it hears of, that not all members know. Negative when
     /// more was given back.
     pub(crate) ticks: i64,
+    /// The same as a count, where the algorithm counts; `ticks` are what is missing by it.
+    count: Option<Box<Count>>,
     /// The part of `ticks` that members lost in a later step know and pay for out of their part.
     pub(crate) relief: i64,
     /// Time up to which refill of the full level has paid the charge back.
@@ -27,6 +30,9 @@ pub(crate) struct Charge {
     owed: SmallVec<[Owed; 1]>,
 }
 
+/// Ticks with the times that they belong to.
+pub(crate) type Sums = SmallVec<[(When, i64); 2]>;
+
 /// Ticks that this node spent and `peers` may not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Owed {
@@ -34,12 +40,14 @@ struct Owed {
     /// Batch, or sum sent at a heal, that carried it; [`UNSENT`] if none did.
     seq: u64,
     ticks: i64,
+    /// Where in time they belong.
+    when: When,
 }
 
 impl Charge {
     pub(crate) fn new(bucket: Bucket, now_ns: u64) -> Self {
         let owed = SmallVec::new();
-        Self { bucket, ticks: 0, relief: 0, drained_ns: now_ns, remainder: 0, owed }
+        Self { bucket, ticks: 0, count: None, relief: 0, drained_ns: now_ns, remainder: 0, owed }
     }
 
     /// Adds `ticks`, within `missing_max` either way; whether that cut it.
@@ -68,6 +76,43 @@ impl Charge {
         self.scale_owed(|_| true, i128::from(self.ticks), i128::from(before));
     }
 
+    /// What is charged, by the times at which it was spent; none where nothing counts, or where the
+    /// algorithm keeps a level.
+    pub(crate) fn count(&self) -> Option<&Count> {
+        self.count.as_deref()
+    }
+
+    /// Changes what is charged where the algorithm counts.
+    pub(crate) fn change_count<R>(
+        &mut self,
+        counter: &Counter,
+        now: Now,
+        act: impl FnOnce(&mut Count) -> R,
+    ) -> R {
+        let result = act(self.count.get_or_insert_with(|| Box::new(counter.fresh(now))));
+        self.ticks = saturated(counter.missing(self.count(), now).into());
+        self.relief = self.relief.min(self.ticks.max(0));
+        result
+    }
+
+    /// Lets what is charged age up to `now`, where the algorithm counts: the relief ages with it, and what
+    /// can no longer count anywhere is no longer owed.
+    pub(crate) fn age(&mut self, counter: &Counter, now: Now) {
+        self.drained_ns = self.drained_ns.max(now.ns);
+        let before = self.ticks;
+        self.ticks = saturated(counter.missing(self.count(), now).into());
+        if before > 0 && self.ticks < before {
+            let relief = i128::from(self.relief) * i128::from(self.ticks) / i128::from(before);
+            self.relief = saturated(relief);
+        }
+        if self.count().is_some_and(|count| counter.is_at_rest(count, now.ns)) {
+            self.count = None;
+        }
+        let count = self.count.take();
+        self.owed.retain(|owed| counter.counts(count.as_deref(), owed.when, now));
+        self.count = count;
+    }
+
     /// What it takes from what the group may spend.
     pub(crate) fn burden(&self) -> Burden {
         let ticks = i128::from(self.ticks) - i128::from(self.relief);
@@ -79,17 +124,29 @@ impl Charge {
         self.drained_ns
     }
 
-    /// Notes that `peers` may not know `ticks` that the batch `seq` carried. Whoever is owed that batch
-    /// already is not owed it twice.
-    pub(crate) fn owe(&mut self, peers: Members, seq: u64, ticks: i64) {
-        let same = self.owed.iter().filter(|owed| owed.seq == seq && seq != UNSENT);
+    /// Notes that `peers` may not know `ticks` of the time `when` that the batch `seq` carried. Whoever is
+    /// owed that batch already is not owed it twice. `counter` says which times are told as one.
+    pub(crate) fn owe(
+        &mut self,
+        counter: Option<&Counter>,
+        (peers, seq): (Members, u64),
+        when: When,
+        ticks: i64,
+    ) {
+        let is_one = |owed: &Owed| counter.is_none_or(|it| it.is_one_class(owed.when, when));
+        let is_same = |owed: &&Owed| owed.seq == seq && seq != UNSENT && owed.when == when;
+        let same = self.owed.iter().filter(is_same);
         let peers = same.fold(peers, |peers, owed| peers.minus(owed.peers));
         if peers.is_empty() || ticks == 0 {
             return;
         }
-        match self.owed.iter_mut().find(|owed| owed.peers == peers && owed.seq == seq) {
-            Some(owed) => owed.ticks = owed.ticks.saturating_add(ticks),
-            None => self.owed.push(Owed { peers, seq, ticks }),
+        let mut rows = self.owed.iter_mut();
+        match rows.find(|owed| owed.peers == peers && owed.seq == seq && is_one(owed)) {
+            Some(owed) if seq == UNSENT || counter.is_none() || owed.when == when => {
+                owed.ticks = owed.ticks.saturating_add(ticks);
+                owed.when = younger(owed.when, when);
+            }
+            _ => self.owed.push(Owed { peers, seq, ticks, when }),
         }
     }
 
@@ -119,16 +176,38 @@ impl Charge {
         self.owed.retain(|owed| !owed.peers.is_empty());
     }
 
-    /// What is owed to `peer` in all, from now on carried by `seq`.
-    pub(crate) fn tag(&mut self, peer: u8, seq: u64) -> i64 {
-        let mut sum = 0i64;
+    /// What is owed to `peer` in all, by the times at which it was spent.
+    pub(crate) fn owed_to(&self, counter: Option<&Counter>, peer: u8) -> Sums {
+        let mut sums = Sums::new();
+        for owed in self.owed.iter().filter(|owed| owed.peers.contains(peer)) {
+            let is_one = |when| counter.is_none_or(|it| it.is_one_class(when, owed.when));
+            match sums.iter_mut().find(|(when, _)| is_one(*when)) {
+                Some((when, ticks)) => {
+                    *when = younger(*when, owed.when);
+                    *ticks = ticks.saturating_add(owed.ticks);
+                }
+                None => sums.push((owed.when, owed.ticks)),
+            }
+        }
+        sums.retain(|(_, ticks)| *ticks != 0);
+        sums
+    }
+
+    /// From now on `seq` carries `ticks` of the time `when` to `peer`, and nothing else is owed to it that
+    /// was not tagged since `from`.
+    pub(crate) fn tag(&mut self, peer: u8, tagged: &[(u64, When, i64)]) {
         for owed in self.owed.iter_mut().filter(|owed| owed.peers.contains(peer)) {
             owed.peers = owed.peers.without(peer);
-            sum = sum.saturating_add(owed.ticks);
         }
         self.owed.retain(|owed| !owed.peers.is_empty());
-        self.owe(Members::only(peer), seq, sum);
-        sum
+        let peers = Members::only(peer);
+        let rows = tagged.iter().map(|(seq, when, ticks)| Owed {
+            peers,
+            seq: *seq,
+            ticks: *ticks,
+            when: *when,
+        });
+        self.owed.extend(rows);
     }
 
     /// What is owed to `peers` no longer is.
@@ -152,13 +231,15 @@ mod tests {
     #[test]
     fn a_batch_is_owed_to_each_peer_once() {
         let mut charge = Charge::new(Bucket { slot: 0, hash: 1 }, 0);
-        charge.owe(Members::only(1).with(2), 5, 10);
-        charge.owe(Members::only(2).with(3), 5, 10);
-        charge.owe(Members::only(2), 6, 4);
+        let mut owe = |peers, seq, ticks| charge.owe(None, (peers, seq), When::Untimed, ticks);
+        owe(Members::only(1).with(2), 5, 10);
+        owe(Members::only(2).with(3), 5, 10);
+        owe(Members::only(2), 6, 4);
         for _ in 0..2 {
             // What no batch carried is another spend each time.
-            charge.owe(Members::only(2), UNSENT, 100);
+            owe(Members::only(2), UNSENT, 100);
         }
-        assert_eq!([1, 2, 3].map(|peer| charge.tag(peer, 9)), [10, 214, 10]);
+        let owed = |peer| charge.owed_to(None, peer).iter().map(|(_, ticks)| *ticks).sum::<i64>();
+        assert_eq!([1, 2, 3].map(owed), [10, 214, 10]);
     }
 }

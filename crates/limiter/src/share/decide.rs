@@ -3,9 +3,10 @@
 use smallvec::SmallVec;
 
 use super::account::Account;
-use super::delta::Bucket;
+use super::delta::{Bucket, When};
 use super::fleet::FleetEvent;
 use super::stand::Stand;
+use crate::algorithm::Counter;
 use crate::hit::{Hit, State};
 use crate::limiter::Question;
 use crate::rule::Allowance;
@@ -61,9 +62,9 @@ impl Limiter {
     fn hit_again<'p>(&'p self, held: &TicketHit) -> Hit<'p> {
         let rule = self.plan().rule(held.slot);
         let state = match (&rule.allowance, held.hash) {
-            (Allowance::TokenBucket(shared), Some(hash)) => State::unseated(shared, hash),
+            (Allowance::Counted(shared), Some(hash)) => State::unseated(shared, hash),
             (Allowance::Unlimited, _) => State::Unlimited,
-            (Allowance::TokenBucket(_) | Allowance::Deny, _) => State::Deny,
+            (Allowance::Counted(_) | Allowance::Deny, _) => State::Deny,
         };
         Hit { slot: held.slot, rule, cost: held.cost, state, denial: None }
     }
@@ -99,9 +100,9 @@ impl Limiter {
 
     /// Finds whether the request may pass at `hit`.
     pub(crate) fn test(&self, op: Op, hit: &mut Hit<'_>, locked: &Locked<'_>) {
-        let Some(fleet) = self.fleet() else { return hit.test(op, None, Wait::ZERO) };
+        let Some(fleet) = self.fleet() else { return hit.test(op, locked, Wait::ZERO) };
         let view = locked.view();
-        hit.test(op, view, fleet.until_exchange(locked.now_ns()));
+        hit.test(op, locked, fleet.until_exchange(locked.now_ns()));
         if hit.stand().is_some() && view.is_some_and(|view| view.isolated) {
             match hit.rule.when_isolated {
                 WhenIsolated::Split => {}
@@ -170,14 +171,16 @@ impl Limiter {
         let Some((mut account, stand)) = self.shared_at(hit, locked) else { return false };
         let may_reserve = hit.cost > 1 && stand.has_peers() && account.shared().may_wait();
         let Ok(units) = i64::try_from(hit.cost) else { return false };
+        let (shared, when) = (account.shared(), account.when());
         let Some(motion) = account.motion().filter(|motion| may_reserve && motion.reserved == 0)
         else {
             return false;
         };
         motion.reserved = hit.cost;
+        motion.reserved_when = when;
         motion.settles_after = None;
-        motion.unpublished = motion.unpublished.saturating_add(units);
-        account.charge(account.shared().ticks(hit.cost));
+        motion.spend(shared.counter(), when, units);
+        account.charge(shared.ticks(hit.cost), when);
         account.mark_dirty();
         self.ask_early(&mut account);
         true
@@ -213,12 +216,14 @@ impl Limiter {
             }
         }
         if !is_settled && question.may_hold {
+            hits.iter_mut().for_each(|hit| hit.note_times(&locked));
             drop(locked);
             *held = Some(ticket);
             return self.decision(question, hits);
         }
         let exchange = self.fleet().map_or(Wait::ZERO, |fleet| fleet.until_exchange(now_ns));
         for hit in hits.iter_mut() {
+            hit.note_queue(is_reserved(hit));
             if is_reserved(hit) {
                 self.release(hit, !is_kept, &mut locked);
                 if !is_kept {
@@ -229,6 +234,7 @@ impl Limiter {
             } else if is_kept {
                 self.apply(Op::Check, hit, &mut locked);
             }
+            hit.note_times(&locked);
         }
         let at_ns = locked.now_ns();
         drop(locked);
@@ -245,19 +251,21 @@ impl Limiter {
         let Some(hash) = hit.hash() else { return };
         let bucket = Bucket { slot: hit.slot, hash };
         let Some(mut account) = self.account_at(locked, bucket) else { return };
-        let ticks = account.shared().ticks(hit.cost);
+        let shared = account.shared();
+        let (ticks, mut when) = (shared.ticks(hit.cost), When::Untimed);
         if let Some(motion) = account.motion() {
+            when = motion.reserved_when;
             motion.reserved = motion.reserved.saturating_sub(hit.cost);
             motion.settles_after = None;
             if is_given_back {
                 let units = i64::try_from(hit.cost).unwrap_or(i64::MAX);
-                motion.unpublished = motion.unpublished.saturating_sub(units);
+                motion.spend(shared.counter(), when, -units);
             }
         }
         if !is_given_back {
             return;
         }
-        account.charge(-ticks);
+        account.charge(-ticks, when);
         account.mark_dirty();
         self.ask_early(&mut account);
         if let Some(fleet) = self.fleet() {
@@ -270,6 +278,21 @@ impl Limiter {
     pub(crate) fn apply_shared(&self, op: Op, hit: &mut Hit<'_>, locked: &mut Locked<'_>) {
         let Some((mut account, stand)) = self.shared_at(hit, locked) else { return };
         let cost = i64::try_from(hit.cost).unwrap_or(i64::MAX);
+        let shared = account.shared();
+        if let Some(counter) = shared.counter()
+            && matches!(op, Op::Refund | Op::Reset)
+        {
+            let wanted = if op == Op::Reset { u64::MAX } else { hit.cost };
+            let moved = give_back(&mut account, counter, wanted);
+            if moved > 0 && stand.wants_flush(account.unpublished_ticks(), false) {
+                self.ask_early(&mut account);
+            }
+            hit.moved(-shared.ticks(moved));
+            if let State::Bucket { seat, .. } = &mut hit.state {
+                seat.moved = moved;
+            }
+            return;
+        }
         let units = match op {
             Op::Peek => return,
             // What fits is charged whole, however deep the level lies that it is a part of.
@@ -281,10 +304,10 @@ impl Limiter {
         };
         let is_clipped = op == Op::Debit && units < cost;
         if units != 0 {
-            let ticks = account.shared().signed_ticks(units);
-            account.charge(ticks);
+            let (ticks, when) = (shared.signed_ticks(units), account.when());
+            account.charge(ticks, when);
             if let Some(motion) = account.motion() {
-                motion.unpublished = motion.unpublished.saturating_add(units);
+                motion.spend(shared.counter(), when, units);
             }
             account.mark_dirty();
             if stand.wants_flush(account.unpublished_ticks(), false) {
@@ -323,19 +346,31 @@ impl Limiter {
     }
 
     /// The account of `hit`, if it is shared, and where it stands.
-    fn shared_at<'l, 'h>(
+    fn shared_at<'l, 'h, 'p: 'l>(
         &self,
-        hit: &'h Hit<'_>,
+        hit: &'h Hit<'p>,
         locked: &'l mut Locked<'_>,
     ) -> Option<(Account<'l>, &'h Stand)> {
         let (stand, now_ns) = (hit.stand()?, locked.now_ns());
         let bucket = Bucket { slot: hit.slot, hash: hit.hash()? };
         let shard = locked.shard_of(bucket.hash)?;
-        Some((Account::reopen(shard, *hit.rule.shared()?, bucket, now_ns)?, stand))
+        Some((Account::reopen(shard, hit.rule.shared()?, bucket, now_ns)?, stand))
     }
 
-    fn account_at<'l>(&self, locked: &'l mut Locked<'_>, bucket: Bucket) -> Option<Account<'l>> {
+    fn account_at<'l>(&'l self, locked: &'l mut Locked<'_>, bucket: Bucket) -> Option<Account<'l>> {
         let now_ns = locked.now_ns();
         self.account(locked.shard_of(bucket.hash)?, bucket, now_ns)
     }
+}
+
+/// Takes up to `units` off what counts in `account`, and publishes that; gives how many.
+fn give_back(account: &mut Account<'_>, counter: &Counter, units: u64) -> u64 {
+    let taken = account.give_back(counter, units);
+    if let Some(motion) = account.motion() {
+        for (when, units) in &taken {
+            motion.spend(Some(counter), *when, -i64::try_from(*units).unwrap_or(i64::MAX));
+        }
+    }
+    account.mark_dirty();
+    taken.iter().map(|(_, units)| *units).sum()
 }

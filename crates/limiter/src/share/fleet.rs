@@ -123,7 +123,7 @@ impl Fleet {
 
     /// Notes that the level of a bucket of the rule at `slot` is `level` ticks.
     pub(crate) fn note_level(&self, slot: Slot, level: i128, shared: &SharedBucket) {
-        let full = shared.ticks(shared.bucket.burst());
+        let full = shared.full();
         if level >= 0 || full <= 0 {
             return;
         }
@@ -131,7 +131,7 @@ impl Fleet {
         self.debt_permille.fetch_max(permille, Ordering::Relaxed);
         if let Some(deepest) = self.debts.get(usize::from(slot)) {
             // Rounded up: a debt is never told smaller than it was.
-            let units = (-level).unsigned_abs().div_ceil(u128::from(shared.bucket.per_unit()));
+            let units = (-level).unsigned_abs().div_ceil(u128::from(shared.per_unit()));
             deepest.fetch_max(u64::try_from(units).unwrap_or(u64::MAX), Ordering::Relaxed);
         }
     }

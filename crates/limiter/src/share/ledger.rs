@@ -143,6 +143,10 @@ impl Ledger {
         self.charges.iter().map(|charge| charge.bucket).collect()
     }
 
+    pub(crate) fn charges(&self) -> impl Iterator<Item = &Charge> {
+        self.charges.iter()
+    }
+
     pub(crate) fn charges_mut(&mut self) -> impl Iterator<Item = &mut Charge> {
         self.charges.iter_mut()
     }

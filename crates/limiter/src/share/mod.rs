@@ -20,6 +20,7 @@ mod stand;
 mod state;
 mod sync;
 mod view;
+mod wait;
 
 pub(crate) use account::drain;
 pub(crate) use fleet::Fleet;
@@ -31,3 +32,4 @@ pub use members::{MEMBERS_MAX, Members, member_id, rendezvous};
 pub use state::BucketState;
 pub(crate) use state::look;
 pub use view::{View, ViewMember};
+pub(crate) use wait::fits_after;

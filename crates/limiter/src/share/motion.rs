@@ -1,12 +1,16 @@
 //! A bucket in motion: what this node has spent and peers have not acknowledged, and who asks for it.
 
-use super::delta::Bucket;
+use super::delta::{Bucket, When};
 use super::demand::{Fading, IDLE, ONE, step_at};
+use crate::algorithm::{Counter, younger};
 
 /// Own spends are published before a claim is acknowledged that is at least 3 in 100 of all demand.
 const CLAIM_PERCENT: u64 = 3;
 /// And before claims are that together are a sixteenth of it.
 pub(super) const CLAIMS_PART: u64 = 16;
+
+/// Most times at which one node spent of a bucket and told nobody: twice as many as can still count.
+const TIMES_MAX: usize = 2_048;
 
 /// What is known of a bucket while it moves. Demand is in the fixed point of [`super::demand`].
 #[derive(Clone, Debug)]
@@ -14,6 +18,8 @@ pub(crate) struct Motion {
     pub(crate) bucket: Bucket,
     /// Units spent here and in no batch yet; negative only after a refund.
     pub(crate) unpublished: i64,
+    /// The same by the times at which it was spent, oldest first, where the algorithm counts.
+    times: Vec<(When, i64)>,
     /// Units in batches that some reachable peer has not acknowledged.
     pub(crate) in_flight: i64,
     /// Units given back in such batches. Peers that have them may spend them already: they are not for
@@ -21,6 +27,8 @@ pub(crate) struct Motion {
     pub(crate) returned: i64,
     /// The part of both that is only reserved.
     pub(crate) reserved: u64,
+    /// When it was reserved.
+    pub(crate) reserved_when: When,
     /// Units asked for, allowed or not, since the last flush.
     pub(crate) attempted: u64,
     /// Demand in open batches.
@@ -33,10 +41,10 @@ pub(crate) struct Motion {
     heard: u32,
     /// Step of the last fading.
     step: u32,
-    /// Batches that carry the bucket and are not acknowledged by all.
-    pub(crate) opens: u8,
+    /// Deltas of the bucket in batches that are not acknowledged by all.
+    pub(crate) opens: u16,
     /// Acknowledgements of this bucket until the reservation is settled; none while it is in no batch.
-    pub(crate) settles_after: Option<u8>,
+    pub(crate) settles_after: Option<u16>,
     /// In the list of buckets that the next tick carries.
     pub(crate) is_dirty: bool,
     /// In the list of buckets that ask for an early flush.
@@ -50,9 +58,11 @@ impl Motion {
         Self {
             bucket,
             unpublished: 0,
+            times: Vec::new(),
             in_flight: 0,
             returned: 0,
             reserved: 0,
+            reserved_when: When::Untimed,
             attempted: 0,
             told: 0,
             own: 0,
@@ -97,15 +107,71 @@ impl Motion {
         is_large || u64::from(self.heard) * CLAIMS_PART >= all
     }
 
+    /// Notes that this node spent `units` at `when`, or gave them back where they are negative.
+    pub(crate) fn spend(&mut self, counter: Option<&Counter>, when: When, units: i64) {
+        self.unpublished = self.unpublished.saturating_add(units);
+        let Some(counter) = counter else { return };
+        // Time goes on, so that only the last can be of one grain with it; what is given back may be
+        // older.
+        let is_one = |(other, had): &&mut (When, i64)| {
+            counter.is_one_grain(*other, when) && (*had < 0) == (units < 0)
+        };
+        match self.times.iter_mut().rev().take(2).find(is_one) {
+            Some((other, had)) => {
+                *other = younger(*other, when);
+                *had = had.saturating_add(units);
+            }
+            None => self.times.push((when, units)),
+        }
+        if self.times.len() > TIMES_MAX {
+            // Nobody has been told for long: what is oldest counts as a little younger.
+            let (_, oldest) = self.times.remove(0);
+            if let Some((_, units)) = self.times.first_mut() {
+                *units = units.saturating_add(oldest);
+            }
+        }
+    }
+
+    /// What this node spent and has told nobody yet, by the times at which it was spent.
+    pub(crate) fn unpublished_times(&self) -> &[(When, i64)] {
+        &self.times
+    }
+
+    /// As [`Motion::publish`] for all times but the last, with no claim: what goes with them. The `dead`
+    /// first cannot count anywhere any more and are told to nobody.
+    pub(crate) fn publish_older(&mut self, dead: usize) -> Vec<(When, i64)> {
+        let older = self.times.len().saturating_sub(1).max(dead.min(self.times.len()));
+        let mut older: Vec<_> = self.times.drain(..older).collect();
+        for (_, units) in &older {
+            self.unpublished = self.unpublished.saturating_sub(*units);
+        }
+        older.drain(..dead.min(older.len()));
+        older.retain(|(_, units)| *units != 0);
+        for (_, units) in &older {
+            self.open(*units);
+        }
+        older
+    }
+
+    /// Where in time what [`Motion::publish`] would give belongs; none where the algorithm does not ask.
+    pub(crate) fn last_time(&self) -> Option<When> {
+        self.times.last().map(|(when, _)| *when)
+    }
+
+    fn open(&mut self, spent: i64) {
+        self.in_flight = self.in_flight.saturating_add(spent);
+        self.returned = self.returned.saturating_sub(spent.min(0));
+        self.opens = self.opens.saturating_add(1);
+    }
+
     /// Moves what was spent since the last batch into one, with a claim of `demand`; gives the units.
     pub(crate) fn publish(&mut self, demand: u32) -> i64 {
         let spent = std::mem::take(&mut self.unpublished);
-        self.in_flight = self.in_flight.saturating_add(spent);
-        self.returned = self.returned.saturating_sub(spent.min(0));
+        self.times.clear();
+        self.open(spent);
         self.told = self.told.saturating_add(demand);
         self.heard = 0;
         self.attempted = 0;
-        self.opens += 1;
         spent
     }
 

@@ -1,9 +1,12 @@
 //! What a node that joins takes over from one that knows the counts.
 
+use super::account::Account;
 use super::delta::{Bucket, Standing, StorePart, When};
 use super::ledger::Ledger;
 use super::stand::saturated;
 use crate::Limiter;
+use crate::algorithm::Counter;
+use crate::store::Room;
 
 impl Limiter {
     /// Appends how every bucket stands that is not as if untouched, from the part `from` on, until
@@ -22,8 +25,7 @@ impl Limiter {
                 return u32::try_from(index).ok().map(StorePart);
             }
             self.store().with_shard(index, now_ns, self.plan(), |shard, now_ns| {
-                let mut buckets: Vec<Bucket> =
-                    shard.entries().map(|entry| entry.bucket()).collect();
+                let mut buckets: Vec<Bucket> = shard.buckets().collect();
                 if let Some(ledger) = shard.ledger_mut() {
                     buckets.extend(ledger.motions_mut().map(|motion| motion.bucket));
                     buckets.extend(Ledger::charged(ledger));
@@ -32,12 +34,14 @@ impl Limiter {
                 buckets.dedup();
                 for bucket in buckets {
                     let Some(mut account) = self.account(shard, bucket, now_ns) else { continue };
-                    let shared = *account.shared();
+                    let shared = account.shared();
+                    if let Some(counter) = shared.counter() {
+                        stand_of_count(&mut account, counter, out);
+                        continue;
+                    }
                     let missing = i64::try_from(account.missing()).unwrap_or(i64::MAX);
-                    let (unpublished, demand) = account.motion().map_or((0, 0), |motion| {
-                        let demand = motion.own.saturating_add(motion.told);
-                        (motion.unpublished, demand.saturating_add(motion.others))
-                    });
+                    let unpublished = account.motion().map_or(0, |motion| motion.unpublished);
+                    let demand = demand_of(&mut account);
                     // What is not published yet will come in a batch.
                     let unpublished = shared.signed_ticks(unpublished);
                     let charge = i128::from(account.charged()) - unpublished;
@@ -62,17 +66,25 @@ impl Limiter {
 
     /// Takes over how buckets stand on another node: their levels, charges and demand become those. What
     /// this node spent and has told nobody yet stays charged.
+    ///
+    /// A bucket that counts has several standings, which stand next to each other and come in one call.
     pub fn restore(&self, now_ns: u64, standings: &[Standing]) {
-        for standing in standings {
+        for same in standings.chunk_by(|a, b| a.bucket == b.bucket) {
+            let Some(standing) = same.first() else { continue };
             self.store().with(standing.bucket.hash, now_ns, self.plan(), |shard, now| {
-                shard.make_room(1, now, self.plan());
+                shard.make_room(Room::ONE, now, self.plan());
                 let Some(mut account) = self.account(shard, standing.bucket, now) else { return };
-                let shared = *account.shared();
-                let size = account.members();
-                let missing = u64::try_from(standing.missing).unwrap_or(0);
-                account.write_missing(missing.min(shared.missing_max(size)));
-                let unpublished = account.unpublished_ticks();
-                account.set_charge(i128::from(standing.charge) + unpublished);
+                let shared = account.shared();
+                match shared.counter() {
+                    Some(counter) => restore_count(&mut account, counter, same),
+                    None => {
+                        let size = account.members();
+                        let missing = u64::try_from(standing.missing).unwrap_or(0);
+                        account.write_missing(missing.min(shared.missing_max(size)));
+                        let unpublished = account.unpublished_ticks();
+                        account.set_charge(i128::from(standing.charge) + unpublished);
+                    }
+                }
                 let others = shared.scale.convert(standing.others, standing.shift);
                 if others > 0
                     && let Some(motion) = account.motion_or_new()
@@ -81,5 +93,56 @@ impl Limiter {
                 }
             });
         }
+    }
+}
+
+/// Demand of all nodes for a bucket, as far as it is known.
+fn demand_of(account: &mut Account<'_>) -> u32 {
+    account
+        .motion()
+        .map_or(0, |motion| motion.own.saturating_add(motion.told).saturating_add(motion.others))
+}
+
+/// Appends how a bucket stands that counts: what its sender has not published yet will come in a batch.
+fn stand_of_count(account: &mut Account<'_>, counter: &Counter, out: &mut Vec<Standing>) {
+    let (bucket, shared, demand) = (account.bucket(), account.shared(), demand_of(account));
+    let shift = shared.scale.shift;
+    let ticks = |units: u64| saturated(shared.ticks(units));
+    let (common, charged) = (account.common_parts(counter), account.charged_parts(counter));
+    let empty = Standing { bucket, missing: 0, charge: 0, others: 0, shift, when: account.when() };
+    let first = out.len();
+    out.extend(common.into_iter().map(|(when, units)| Standing {
+        missing: ticks(units),
+        when,
+        ..empty
+    }));
+    out.extend(charged.into_iter().map(|(when, units)| Standing {
+        charge: ticks(units),
+        when,
+        ..empty
+    }));
+    if demand > 0 && out.len() == first {
+        out.push(empty);
+    }
+    if let Some(standing) = out.get_mut(first) {
+        standing.others = demand;
+    }
+}
+
+/// Makes a bucket that counts stand as `standings` say. What this node spent and has told nobody yet
+/// stays charged.
+fn restore_count(account: &mut Account<'_>, counter: &Counter, standings: &[Standing]) {
+    let per_unit = account.shared().per_unit();
+    let units = |ticks: i64| u64::try_from(ticks).unwrap_or(0) / per_unit;
+    let common: Vec<_> = standings.iter().map(|it| (it.when, units(it.missing))).collect();
+    let own: Vec<_> =
+        account.motion().map_or_else(Vec::new, |motion| motion.unpublished_times().to_vec());
+    account.set_count(&common);
+    account.clear_charge_count(counter);
+    for standing in standings {
+        account.add_charge(standing.charge.into(), standing.when);
+    }
+    for (when, units) in own.into_iter().filter(|(_, units)| *units > 0) {
+        account.add_charge(account.shared().signed_ticks(units), when);
     }
 }

@@ -13,7 +13,8 @@ use super::members::Members;
 use super::stand::saturated;
 use super::view::View;
 use crate::Limiter;
-use crate::store::{LockedAll, Shard};
+use crate::algorithm::Counter;
+use crate::store::{LockedAll, Room, Shard};
 
 impl Limiter {
     /// Peers were lost in one step. For all buckets at one moment: charges are drained as the old group
@@ -36,31 +37,37 @@ impl Limiter {
             *peers = peers.union(tail.peers);
             let is_noted = self.with_account(&mut all, tail.bucket, |account| {
                 let ticks = account.shared().signed_ticks(tail.units);
-                account.owe(tail.peers, tail.seq, saturated(ticks))
+                account.owe((tail.peers, tail.seq), tail.when, saturated(ticks))
             });
             if is_noted == Some(false) {
                 self.fleet().into_iter().for_each(|fleet| fleet.event(FleetEvent::RowsFull));
             }
         }
-        let mut folds = sums_of(&untimed(loss.fold));
+        let mut folds = sums_of(loss.fold);
         if was_whole {
             for shard in all.shards() {
                 for motion in shard.ledger_mut().into_iter().flat_map(Ledger::motions_mut) {
-                    if motion.unpublished != 0 {
-                        *folds.entry(motion.bucket).or_default() += i128::from(motion.unpublished);
+                    let times = motion.unpublished_times();
+                    for (when, units) in times {
+                        *folds.entry((motion.bucket, *when)).or_default() += i128::from(*units);
+                    }
+                    if times.is_empty() && motion.unpublished != 0 {
+                        let place = (motion.bucket, When::Untimed);
+                        *folds.entry(place).or_default() += i128::from(motion.unpublished);
                     }
                 }
             }
         }
-        let doubtful = sums_of(&untimed(loss.doubtful));
-        for bucket in doubtful.keys() {
-            folds.entry(*bucket).or_default();
+        let doubtful = sums_of(loss.doubtful);
+        for place in doubtful.keys() {
+            folds.entry(*place).or_default();
         }
-        for (bucket, certain) in folds {
+        for ((bucket, when), certain) in folds {
             let peers = lost.get(&bucket).copied().unwrap_or_default();
-            let units = certain + doubtful.get(&bucket).copied().unwrap_or(0);
-            self.with_account(&mut all, bucket, |account| {
-                fold(account, (certain, units), n, size, peers);
+            let units = certain + doubtful.get(&(bucket, when)).copied().unwrap_or(0);
+            self.with_account(&mut all, bucket, |account| match account.shared().counter() {
+                None => fold(account, (certain, units), n, size, peers),
+                Some(counter) => fold_count(account, counter, units.max(certain), when),
             });
         }
         set_view(&mut all, loss.view);
@@ -124,17 +131,36 @@ impl Limiter {
         });
     }
 
-    /// Appends what is owed to `peer`, bucket by bucket. From now on heals carry it, of `per_heal` sums
-    /// each: the first of them has the number `seq`.
+    /// Appends what is owed to `peer`, bucket by bucket: first that which belongs nowhere in time, then that
+    /// which does. From now on heals carry it, of `per_heal` sums each and of one of both kinds: the first
+    /// of them has the number `seq`.
     pub fn heal_sums(&self, now_ns: u64, peer: u8, seq: u64, per_heal: usize, out: &mut Vec<Sum>) {
-        self.store().for_each(now_ns, self.plan(), |shard, now_ns| {
-            shard.drain_charges(now_ns, self.plan());
-            for charge in shard.ledger_mut().into_iter().flat_map(Ledger::charges_mut) {
-                let heal = (out.len() / per_heal.max(1)) as u64;
-                let ticks = charge.tag(peer, seq.saturating_add(heal));
-                if ticks != 0 {
-                    out.push(Sum { bucket: charge.bucket, ticks, when: When::Untimed });
+        let per_heal = per_heal.max(1);
+        let mut tagged: HashMap<Bucket, Vec<(u64, When, i64)>> = HashMap::new();
+        let mut next_seq = seq;
+        for is_timed in [false, true] {
+            let mut count = 0;
+            self.store().for_each(now_ns, self.plan(), |shard, now_ns| {
+                shard.drain_charges(now_ns, self.plan());
+                for charge in shard.ledger().into_iter().flat_map(Ledger::charges) {
+                    let bucket = charge.bucket;
+                    let Some(shared) = self.plan().shared(bucket.slot) else { continue };
+                    if shared.counter().is_some() != is_timed {
+                        continue;
+                    }
+                    for (when, ticks) in charge.owed_to(shared.counter(), peer) {
+                        let seq = next_seq.saturating_add((count / per_heal) as u64);
+                        count += 1;
+                        out.push(Sum { bucket, ticks, when });
+                        tagged.entry(bucket).or_default().push((seq, when, ticks));
+                    }
                 }
+            });
+            next_seq = next_seq.saturating_add(count.div_ceil(per_heal) as u64);
+        }
+        self.store().for_each(now_ns, self.plan(), |shard, _| {
+            for charge in shard.ledger_mut().into_iter().flat_map(Ledger::charges_mut) {
+                charge.tag(peer, tagged.get(&charge.bucket).map_or(&[][..], Vec::as_slice));
             }
         });
     }
@@ -145,6 +171,15 @@ impl Limiter {
         self.store().for_each(now_ns, self.plan(), |shard, now_ns| {
             for bucket in shard.ledger().map_or_else(Vec::new, Ledger::charged) {
                 let Some(mut account) = self.account(shard, bucket, now_ns) else { continue };
+                if let Some(counter) = account.shared().counter() {
+                    let per_unit = account.shared().per_unit();
+                    let sums = account.charged_parts(counter).into_iter().map(|(when, units)| {
+                        let ticks = i128::from(units) * i128::from(per_unit);
+                        Sum { bucket, ticks: saturated(ticks), when }
+                    });
+                    out.extend(sums);
+                    continue;
+                }
                 let ticks = i128::from(account.charged()) - account.unpublished_ticks();
                 if ticks != 0 {
                     out.push(Sum { bucket, ticks: saturated(ticks), when: When::Untimed });
@@ -157,9 +192,9 @@ impl Limiter {
     pub fn charge_sums(&self, now_ns: u64, sums: &[Sum]) {
         for sum in sums {
             self.store().with(sum.bucket.hash, now_ns, self.plan(), |shard, now| {
-                shard.make_room(1, now, self.plan());
+                shard.make_room(Room::ONE, now, self.plan());
                 if let Some(mut account) = self.account(shard, sum.bucket, now) {
-                    self.charge(&mut account, i128::from(sum.ticks));
+                    self.charge(&mut account, i128::from(sum.ticks), sum.when);
                 }
             });
         }
@@ -168,14 +203,18 @@ impl Limiter {
     /// A part of the members that know of a charge were lost in their turn: they pay for their part of
     /// what they know of it.
     fn relieve(&self, all: &mut LockedAll<'_>, unknown: &[(Bucket, i64)], n: i128, old_n: i128) {
-        let unknown = sums_of(unknown);
+        let mut sums = HashMap::new();
+        for (bucket, units) in unknown {
+            *sums.entry(*bucket).or_insert(0) += i128::from(*units);
+        }
+        let unknown = sums;
         let charged: Vec<Bucket> =
             all.shards().filter_map(|shard| shard.ledger()).flat_map(Ledger::charged).collect();
         for bucket in charged {
             self.with_account(all, bucket, |account| {
                 let unpublished = account.motion().map_or(0, |motion| motion.unpublished);
                 let units = unknown.get(&bucket).copied().unwrap_or(0) + i128::from(unpublished);
-                let ticks = units * i128::from(account.shared().bucket.per_unit());
+                let ticks = units * i128::from(account.shared().per_unit());
                 let Some(charge) = account.ledger().and_then(|l| l.charge(bucket.hash)) else {
                     return;
                 };
@@ -196,9 +235,13 @@ impl Limiter {
             let charges: Vec<_> =
                 shard.ledger_mut().into_iter().flat_map(Ledger::take_charges).collect();
             for charge in charges {
-                shard.make_room(1, now_ns, self.plan());
+                shard.make_room(Room::ONE, now_ns, self.plan());
                 if let Some(mut account) = self.account(shard, charge.bucket, now_ns) {
-                    account.charge(i128::from(charge.ticks));
+                    match (account.shared().counter(), charge.count()) {
+                        (Some(counter), Some(count)) => account.absorb(counter, count),
+                        (Some(_), None) => {}
+                        (None, _) => drop(account.charge(charge.ticks.into(), When::Untimed)),
+                    }
                 }
             }
         }
@@ -245,20 +288,20 @@ fn fold(
     if units <= 0 {
         return;
     }
-    let shared = *account.shared();
-    let full = shared.ticks(shared.bucket.burst());
+    let shared = account.shared();
+    let full = shared.full();
     let level = account.common_level();
     // What is left of `ticks` when the refill that is not this group's is taken off, and that refill.
     let split = |units: i128| {
-        let ticks = units * i128::from(shared.bucket.per_unit());
+        let ticks = units * i128::from(shared.per_unit());
         let over = (level + ticks - full).max(0);
         (ticks, if ticks > 0 { ticks - n * over / size } else { ticks }, over)
     };
     let (moved, added, over) = split(units);
-    if !account.add_charge(added) {
+    if !account.add_charge(added, When::Untimed) {
         return;
     }
-    account.lower(over - moved);
+    account.lower(over - moved, When::Untimed);
     // What is owed shrinks as if only that were folded which the peers do not know: else they would hear
     // of less than was spent.
     let (moved, added, _) = split(certain);
@@ -267,14 +310,18 @@ fn fold(
     }
 }
 
-fn untimed(list: &[(Bucket, When, i64)]) -> Vec<(Bucket, i64)> {
-    list.iter().map(|(bucket, _, units)| (*bucket, *units)).collect()
+/// The same for a bucket that counts: what was spent at `when` and still counts moves from the common
+/// count to the charge.
+fn fold_count(account: &mut Account<'_>, counter: &Counter, units: i128, when: When) {
+    let Ok(units) = u64::try_from(units) else { return };
+    let moved = account.take(counter, when, units);
+    account.add_charge(account.shared().ticks(moved), when);
 }
 
-fn sums_of(list: &[(Bucket, i64)]) -> HashMap<Bucket, i128> {
+fn sums_of(list: &[(Bucket, When, i64)]) -> HashMap<(Bucket, When), i128> {
     let mut sums = HashMap::new();
-    for (bucket, units) in list {
-        *sums.entry(*bucket).or_insert(0) += i128::from(*units);
+    for (bucket, when, units) in list {
+        *sums.entry((*bucket, *when)).or_insert(0) += i128::from(*units);
     }
     sums
 }

@@ -5,8 +5,8 @@ use super::demand::{IDLE, Scale, Share};
 use super::members::MEMBERS_MAX;
 use super::motion::Motion;
 use super::view::View;
-use crate::algorithm::TokenBucket;
-use crate::{Accuracy, Wait};
+use crate::algorithm::{Algorithm, Counter, TokenBucket};
+use crate::{Accuracy, Rate, Wait};
 
 /// Units that the first in the bucket's order may have in flight however small its share is.
 const SLACK: u64 = 1;
@@ -18,27 +18,69 @@ const TRUST_FAST: u64 = 8;
 const FLUSH_PART: i128 = 4;
 
 /// A rule as far as shares are concerned.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct SharedBucket {
-    pub(crate) bucket: TokenBucket,
+    pub(crate) algorithm: Algorithm,
     pub(crate) scale: Scale,
     pub(crate) accuracy: Accuracy,
+    /// Capacity, in units.
+    capacity: u64,
+    /// Ticks in a unit.
+    per_unit: u64,
 }
 
 impl SharedBucket {
-    pub(crate) fn new(bucket: TokenBucket, accuracy: Accuracy) -> Self {
-        let scale = Scale::new(bucket.per_ns(), bucket.per_unit());
-        Self { bucket, scale, accuracy }
+    pub(crate) fn new(algorithm: Algorithm, accuracy: Accuracy) -> Self {
+        let Rate { count, period_ns } = algorithm.rate();
+        let (capacity, per_unit) = (algorithm.capacity(), algorithm.per_unit());
+        let scale = Scale::new(count, period_ns.max(1));
+        Self { algorithm, scale, accuracy, capacity, per_unit }
+    }
+
+    /// The bucket that it is, if its algorithm keeps a level.
+    pub(crate) fn level(&self) -> Option<&TokenBucket> {
+        match &self.algorithm {
+            Algorithm::Level(bucket) => Some(bucket),
+            Algorithm::Count(_) => None,
+        }
+    }
+
+    /// How it counts, if its algorithm does.
+    pub(crate) fn counter(&self) -> Option<&Counter> {
+        match &self.algorithm {
+            Algorithm::Level(_) => None,
+            Algorithm::Count(counter) => Some(counter),
+        }
+    }
+
+    /// Capacity, in units.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Ticks in a unit.
+    pub(crate) fn per_unit(&self) -> u64 {
+        self.per_unit
+    }
+
+    /// Whether nothing comes back before all does.
+    fn is_fixed(&self) -> bool {
+        matches!(&self.algorithm, Algorithm::Count(Counter::Window(window)) if !window.is_sliding())
+    }
+
+    /// Ticks of all units.
+    pub(crate) fn full(&self) -> i128 {
+        self.ticks(self.capacity)
     }
 
     /// Ticks of `units`.
     pub(crate) fn ticks(&self, units: u64) -> i128 {
-        i128::from(units) * i128::from(self.bucket.per_unit())
+        i128::from(units) * i128::from(self.per_unit)
     }
 
     /// Ticks of `units`, which may be negative.
     pub(crate) fn signed_ticks(&self, units: i64) -> i128 {
-        i128::from(units) * i128::from(self.bucket.per_unit())
+        i128::from(units) * i128::from(self.per_unit)
     }
 
     /// Whether a check may wait for an acknowledgement.
@@ -50,18 +92,17 @@ impl SharedBucket {
     /// can have in flight at once, and what they spend of the refill until they hear of each other, so
     /// that nothing is cut that honest members spend.
     pub(crate) fn missing_max(&self, size: usize) -> u64 {
-        let each = self.bucket.burst().max(extra_units(self.accuracy, self.bucket.burst()));
-        let flying = u128::from(each) * 2 * size as u128 * u128::from(self.bucket.per_unit());
-        let ticks = flying.saturating_add(self.bucket.elapsed(UNHEARD_NS));
+        let each = self.capacity.max(extra_units(self.accuracy, self.capacity));
+        let flying = u128::from(each) * 2 * size as u128 * u128::from(self.per_unit);
+        let ticks = flying.saturating_add(self.algorithm.flow(UNHEARD_NS));
         u64::try_from(ticks).map_or(MISSING_TICKS_MAX, |ticks| ticks.min(MISSING_TICKS_MAX))
     }
 
     /// The most units of one bucket that a batch of an honest member names: twice what it can have in
     /// flight, for debits and a reservation.
     pub(crate) fn spent_max(&self) -> u64 {
-        let burst = self.bucket.burst();
-        let units = burst.max(extra_units(self.accuracy, u64::MAX) * MEMBERS_MAX as u64);
-        units.saturating_mul(2).min(MISSING_TICKS_MAX / self.bucket.per_unit())
+        let units = self.capacity.max(extra_units(self.accuracy, u64::MAX) * MEMBERS_MAX as u64);
+        units.saturating_mul(2).min(MISSING_TICKS_MAX / self.per_unit)
     }
 
     /// The ticks of `level` that belong to the group of `view`.
@@ -69,7 +110,7 @@ impl SharedBucket {
         if view.is_whole() {
             return level;
         }
-        match u64::try_from(level / i128::from(self.bucket.per_unit())) {
+        match u64::try_from(level / i128::from(self.per_unit)) {
             Ok(units) if level > 0 => self.ticks(view.part(units, hash)),
             _ => (level * view.reach() as i128).div_euclid(view.size() as i128),
         }
@@ -151,8 +192,8 @@ impl Stand {
         sync_interval_ns: u64,
     ) -> Self {
         let (n, size) = (view.reach(), view.size());
-        let unit = i128::from(shared.bucket.per_unit());
-        let cap = shared.part(shared.ticks(shared.bucket.burst()), view, hash);
+        let unit = i128::from(shared.per_unit);
+        let cap = shared.part(shared.full(), view, hash);
         // What was given back of spends that the others know is not theirs to fill the part beyond full.
         let available = (shared.part(level, view, hash) - burden.ticks).min(cap);
         let flying = motion.map_or(0, |motion| shared.signed_ticks(motion.flying()));
@@ -177,12 +218,15 @@ impl Stand {
         if others < IDLE {
             allowance = allowance.max((i128::from(trust) * unit).min(seen / 2));
         }
-        let interval = shared.bucket.elapsed(sync_interval_ns).cast_signed();
+        let interval =
+            i128::try_from(shared.algorithm.flow(sync_interval_ns)).unwrap_or(i128::MAX >> 16);
         // More than one and a half intervals of the group's refill.
         let is_rich = 2 * size as i128 * seen > 3 * n as i128 * interval;
-        let is_small = shared.ticks(shared.bucket.burst()) < 3 * interval;
+        let is_small = shared.full() < 3 * interval;
         let is_modest = own < shared.scale.fair(n) / 2;
-        let is_stocked = is_small || is_rich;
+        // What a fixed window has left comes back in no other way than by being told.
+        let is_stocked = is_small || is_rich || shared.is_fixed();
+        let is_rich = is_rich || shared.is_fixed();
         let may_hold = n > 1
             && is_stocked
             && shared.accuracy == Accuracy::Balanced
@@ -213,7 +257,7 @@ impl Stand {
 
     /// Where a bucket stands that nobody else has.
     pub(crate) fn lone(shared: &SharedBucket, level: i128) -> Self {
-        let cap = shared.ticks(shared.bucket.burst());
+        let cap = shared.full();
         Self {
             level,
             burden: Burden::default(),
@@ -278,25 +322,34 @@ impl Stand {
 
     /// Whole units that this node may have in flight.
     pub(crate) fn allowance_units(&self, shared: &SharedBucket) -> i64 {
-        let units = self.allowance.div_euclid(i128::from(shared.bucket.per_unit()));
+        let units = self.allowance.div_euclid(i128::from(shared.per_unit));
         i64::try_from(units).unwrap_or(i64::MAX)
     }
 
     /// Whole units of the capacity that belong to the group.
     pub(crate) fn part_units(&self, shared: &SharedBucket) -> u64 {
-        u64::try_from(self.cap / i128::from(shared.bucket.per_unit())).unwrap_or(u64::MAX)
+        u64::try_from(self.cap / i128::from(shared.per_unit)).unwrap_or(u64::MAX)
     }
 
     /// Whole units that the group may still spend.
     pub(crate) fn remaining(&self, shared: &SharedBucket) -> u64 {
-        let units = self.available.max(0) / i128::from(shared.bucket.per_unit());
-        u64::try_from(units).map_or(shared.bucket.burst(), |units| units.min(shared.bucket.burst()))
+        let units = self.available.max(0) / i128::from(shared.per_unit);
+        u64::try_from(units).map_or(shared.capacity, |units| units.min(shared.capacity))
     }
 
     /// Time until the bucket is as if untouched.
     pub(crate) fn reset_after(&self, shared: &SharedBucket) -> Wait {
-        let full = shared.ticks(shared.bucket.burst());
-        wait(shared, (full - self.level).max(0) + self.paid_back_in(self.burden.ticks))
+        self.drained_after(shared, 0)
+    }
+
+    /// Time until everything that was spent has drained, but for `own` units that were spent last.
+    pub(crate) fn drained_after(&self, shared: &SharedBucket, own: u64) -> Wait {
+        let (below, own) = (shared.full() - self.level, shared.ticks(own));
+        let (below, burden) = match self.n == self.size {
+            true => (below - own, self.burden.ticks),
+            false => (below, self.burden.ticks - own),
+        };
+        wait(shared, below.max(0) + self.paid_back_in(burden))
     }
 
     /// Time until a cost of `cost` units fits if nobody else spends; none if it cannot while the
@@ -315,10 +368,10 @@ impl Stand {
         if wanted > self.cap {
             return None;
         }
-        let full = shared.ticks(shared.bucket.burst());
+        let full = shared.full();
         // The part must cover the cost and what was charged.
         let covered = (wanted + self.burden.ticks).max(0);
-        let unit = i128::from(shared.bucket.per_unit());
+        let unit = i128::from(shared.per_unit);
         let units = u64::try_from((covered + unit - 1) / unit).unwrap_or(u64::MAX);
         let level = i128::try_from(view.whole_of(units, hash)).unwrap_or(i128::MAX);
         let ticks = match level.checked_mul(unit) {
@@ -338,5 +391,6 @@ impl Stand {
 }
 
 fn wait(shared: &SharedBucket, ticks: i128) -> Wait {
-    u64::try_from(ticks.max(0)).map_or(Wait::NEVER, |ticks| shared.bucket.wait(ticks))
+    let wait = |ticks| shared.level().map_or(Wait::ZERO, |level| level.wait(ticks));
+    u64::try_from(ticks.max(0)).map_or(Wait::NEVER, wait)
 }

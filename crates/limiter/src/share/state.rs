@@ -6,7 +6,6 @@ use super::fleet::Fleet;
 use super::motion::Motion;
 use super::stand::{Burden, SharedBucket, Stand};
 use crate::Limiter;
-use crate::algorithm::TokenBucket;
 use crate::store::Shard;
 
 /// A bucket at one time.
@@ -26,8 +25,8 @@ pub struct BucketState {
     pub reserved: u64,
     /// Units spent here that peers may not know, and that are not only reserved: what `allowance` bounds.
     pub flying: i64,
-    /// Batches that carry the bucket and are not acknowledged by all.
-    pub open_batches: u8,
+    /// Deltas of the bucket in batches that are not acknowledged by all.
+    pub open_batches: u16,
     /// Units that this node may have in flight, reservations aside; rounded down.
     pub allowance: i64,
     /// Units of the capacity that belong to the group of this node: all of them unless members are
@@ -48,8 +47,8 @@ impl Limiter {
     pub fn bucket_state(&self, now_ns: u64, bucket: Bucket) -> Option<BucketState> {
         let fleet = self.fleet()?;
         self.store().with(bucket.hash, now_ns, self.plan(), |shard, now| {
-            let shared = *self.account(shard, bucket, now)?.shared();
-            Some(look(shard, &shared, bucket.hash, now, Some(fleet)).1)
+            let shared = self.plan().shared(bucket.slot)?;
+            Some(look(shard, shared, bucket.hash, now, Some(fleet)).1)
         })
     }
 }
@@ -64,16 +63,21 @@ pub(crate) fn look(
     fleet: Option<&Fleet>,
 ) -> (Option<Stand>, BucketState) {
     let full_at = shard.find(hash).map(|(_, entry)| entry.full_at());
-    let missing = full_at.map_or(0, |at| TokenBucket::missing(at, shared.bucket.tick(now_ns)));
-    let common = shared.ticks(shared.bucket.burst()) - i128::from(missing);
-    let has_entry = full_at.is_some();
+    let missing = shard.missing(hash, &shared.algorithm, now_ns);
+    let common = shared.full() - i128::from(missing);
+    let has_entry = shard.has_entry(hash, &shared.algorithm);
     let (Some(ledger), Some(fleet)) = (shard.ledger(), fleet) else {
         return (None, lone(shared, common, has_entry));
     };
     let mut charge = ledger.charge_ref(hash).cloned();
     if let Some(charge) = &mut charge {
-        let refilled = refill(charge, shared, full_at, now_ns);
-        charge.drain(now_ns, refilled, ledger.view.reach(), ledger.view.size());
+        match shared.counter() {
+            Some(counter) => charge.age(counter, shard.now(now_ns)),
+            None => {
+                let refilled = refill(charge, shared, full_at, now_ns);
+                charge.drain(now_ns, refilled, ledger.view.reach(), ledger.view.size());
+            }
+        }
     }
     let mut motion = ledger.motion_ref(hash).cloned();
     if let Some(motion) = &mut motion {

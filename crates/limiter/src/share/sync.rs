@@ -6,6 +6,8 @@ use super::delta::{Bucket, Delta, ShareCounts, StorePart, When};
 use super::fleet::FleetEvent;
 use super::members::Members;
 use super::stand::saturated;
+use crate::algorithm::{Algorithm, Counter};
+use crate::store::Room;
 use crate::{Freshness, Limiter};
 
 /// Which flush carries a bucket.
@@ -19,6 +21,8 @@ enum Flush {
     Forced,
 }
 
+/// Deltas of one bucket that may be open: no more are published before some are acknowledged.
+const OPENS_MAX: u16 = 32_768;
 /// Levels within this part of the capacity, and two units, count as equal.
 const ECHO_BAND: i128 = 100;
 /// Part of the difference beyond that by which a level is lowered.
@@ -102,7 +106,7 @@ impl Limiter {
         for delta in deltas {
             let is_urgent =
                 self.store().with(delta.bucket.hash, now_ns, self.plan(), |shard, now| {
-                    shard.make_room(1, now, self.plan());
+                    shard.make_room(Room::ONE, now, self.plan());
                     self.account(shard, delta.bucket, now)
                         .is_some_and(|mut account| self.receive_one(&mut account, delta, is_calm))
                 });
@@ -186,12 +190,12 @@ impl Limiter {
 
     /// The account of `bucket` in `shard`; none where its rule counts nothing.
     pub(crate) fn account<'s>(
-        &self,
+        &'s self,
         shard: &'s mut crate::store::Shard,
         bucket: Bucket,
         now_ns: u64,
     ) -> Option<Account<'s>> {
-        let shared = *self.plan().shared(bucket.slot)?;
+        let shared = self.plan().shared(bucket.slot)?;
         Account::open(shard, shared, bucket, now_ns)
     }
 
@@ -222,8 +226,11 @@ impl Limiter {
         out: &mut Vec<Delta>,
     ) {
         let is_calm = flush == Flush::Tick { is_calm: true };
-        let level = is_calm.then(|| i64::try_from(account.level()).ok()).flatten();
-        let shared = *account.shared();
+        let shared = account.shared();
+        // Nodes hear of a log's spends a little later than they happened: their levels do not compare.
+        let compares = is_calm && !matches!(&shared.algorithm, Algorithm::Count(Counter::Log(_)));
+        let level = compares.then(|| i64::try_from(account.level()).ok()).flatten();
+        let (dead, now_when) = (account.dead_times(), account.when());
         let Some(ledger) = account.ledger() else { return };
         let n = ledger.view.reach();
         let Some(motion) = account.motion() else { return };
@@ -233,7 +240,7 @@ impl Limiter {
             // Another flush has carried it since it asked.
             return;
         }
-        if motion.opens == u8::MAX || (motion.opens > 0 && !is_forced) {
+        if motion.opens >= OPENS_MAX || (motion.opens > 0 && !is_forced) {
             motion.is_again |= was_early;
             account.mark_dirty();
             return;
@@ -241,34 +248,50 @@ impl Limiter {
         let fair = shared.scale.fair(n);
         let claimed = motion.own.saturating_add(motion.told);
         let demand = shared.scale.demand(motion.attempted).min(fair.saturating_sub(claimed));
-        if motion.unpublished == 0 && demand == 0 && motion.reserved == 0 {
+        let older = motion.publish_older(dead);
+        if motion.unpublished == 0 && demand == 0 && motion.reserved == 0 && older.is_empty() {
             motion.attempted = 0;
             return;
         }
+        let when = motion.last_time().unwrap_or(now_when);
         let spent = motion.publish(demand);
         motion.is_again &= !is_forced;
         let reserved = motion.reserved > 0;
         if reserved && motion.settles_after.is_none() {
             motion.settles_after = Some(motion.opens);
         }
-        let ticks = saturated(shared.signed_ticks(spent));
+        let shift = shared.scale.shift;
+        let level = level.filter(|_| when == now_when);
+        let last = Delta { bucket, spent, demand, shift, reserved, level, when };
+        for (when, spent) in older {
+            self.owe_unlinked(account, unlinked, when, spent);
+            out.push(Delta { spent, demand: 0, reserved: false, level: None, when, ..last });
+        }
+        self.owe_unlinked(account, unlinked, when, spent);
+        out.push(last);
+    }
+
+    /// Notes that the members that no batch reaches do not know `units`.
+    fn owe_unlinked(&self, account: &mut Account<'_>, unlinked: Members, when: When, units: i64) {
+        let ticks = saturated(account.shared().signed_ticks(units));
         if !unlinked.is_empty() && ticks != 0 {
-            let is_noted = account.owe(unlinked, super::charge::UNSENT, ticks);
+            let is_noted = account.owe((unlinked, super::charge::UNSENT), when, ticks);
             if let Some(fleet) = self.fleet().filter(|_| !is_noted) {
                 fleet.event(FleetEvent::RowsFull);
             }
         }
-        let (shift, when) = (shared.scale.shift, When::Untimed);
-        out.push(Delta { bucket, spent, demand, shift, reserved, level, when });
     }
 
     /// Takes over one delta; whether own spends must be published before it is acknowledged.
     fn receive_one(&self, account: &mut Account<'_>, delta: &Delta, is_calm: bool) -> bool {
-        let shared = *account.shared();
+        let shared = account.shared();
         let Some(fleet) = self.fleet() else { return false };
-        self.charge(account, shared.signed_ticks(delta.spent));
-        fleet.note_level(delta.bucket.slot, account.common_level(), &shared);
-        if is_calm && let Some(level) = delta.level {
+        self.charge(account, shared.signed_ticks(delta.spent), delta.when);
+        fleet.note_level(delta.bucket.slot, account.common_level(), shared);
+        if is_calm
+            && let Some(level) = delta.level
+            && (shared.counter().is_none() || delta.when == account.when())
+        {
             self.echo(account, i128::from(level));
         }
         let Some(ledger) = account.ledger() else { return false };
@@ -289,8 +312,8 @@ impl Limiter {
     }
 
     /// Counts what peers spent of a bucket, and what became of it.
-    pub(super) fn charge(&self, account: &mut Account<'_>, ticks: i128) {
-        let charged = account.charge(ticks);
+    pub(super) fn charge(&self, account: &mut Account<'_>, ticks: i128, when: When) {
+        let charged = account.charge(ticks, when);
         let Some(fleet) = self.fleet() else { return };
         match charged {
             Charged::Whole => {}
@@ -303,14 +326,14 @@ impl Limiter {
     /// may know of a spend that was lost here, or its clock may be slower. A level is never raised: the
     /// peer's would have to be believed although this node knows of more spends.
     fn echo(&self, account: &mut Account<'_>, theirs: i128) {
-        let shared = *account.shared();
+        let shared = account.shared();
         let flying = account.motion().map_or(0, |m| m.unpublished.saturating_add(m.in_flight));
         let mine = account.level() + shared.signed_ticks(flying);
-        let full = shared.ticks(shared.bucket.burst());
+        let full = shared.full();
         let beyond = mine - theirs - shared.ticks(2) - full / ECHO_BAND;
         let lowered = (beyond / ECHO_PART).min(full / ECHO_MAX);
         if lowered > 0 {
-            account.lower(lowered);
+            account.lower(lowered, When::Untimed);
             if let Some(fleet) = self.fleet() {
                 fleet.event(FleetEvent::Echo);
             }

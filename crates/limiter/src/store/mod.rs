@@ -4,6 +4,7 @@
 //! A key that is not in the store has a full bucket. Locks are always taken in the order of the
 //! shards, then the overflow buckets', so that requests with several limits cannot deadlock.
 
+mod counts;
 mod overflow;
 mod shard;
 
@@ -14,12 +15,18 @@ use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
+use crate::Bucket as BucketOf;
+use crate::algorithm::{Algorithm, Count, Counter, Now, TokenBucket};
 use crate::matching::Slot;
 use crate::plan::Plan;
-use crate::share::{Ledger, MEMBER_ROW_BYTES, View};
+use crate::rule::Rule;
+use crate::share::{Ledger, MEMBER_ROW_BYTES, SharedBucket, View};
 use overflow::Overflow;
-pub(crate) use shard::Shard;
-use shard::{Bucket, TABLE_BUCKETS_MAX, TABLE_BYTES_PER_BUCKET, buckets_of, entries_of};
+use shard::{
+    Bucket, CELL_BYTES, COUNT_CELLS, TABLE_BUCKETS_MAX, TABLE_BYTES_PER_BUCKET, Times, buckets_of,
+    entries_of,
+};
+pub(crate) use shard::{Room, Shard};
 
 /// Most entries of a shard.
 const SHARD_ENTRIES_MAX: usize = entries_of(TABLE_BUCKETS_MAX);
@@ -37,6 +44,8 @@ const ALLOCATOR_PART: u64 = 8;
 const ENTRIES_PER_ROW: usize = 16;
 /// Rows of either kind that even the smallest shard may have.
 const ROWS_MIN: usize = 64;
+/// Entries of a shard at least, where their number is bounded and not the memory.
+const SHARD_ENTRIES_MIN: usize = 64;
 /// Buckets that the sweep visits under one lock: some microseconds.
 const SWEEP_LOCK_BUCKETS: usize = 1024;
 
@@ -45,7 +54,7 @@ const SWEEP_LOCK_BUCKETS: usize = 1024;
 pub(crate) struct Store {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
     overflow: CachePadded<Mutex<Overflow>>,
-    entries_max_per_shard: usize,
+    room_per_shard: Room,
     horizon_ns: u64,
     /// Shard that the sweep visits next.
     sweep_at: AtomicUsize,
@@ -53,28 +62,43 @@ pub(crate) struct Store {
     wall_offset_ns: AtomicI64,
 }
 
-/// How many shards, and how many entries in each.
+/// How many shards, and what fits in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Layout {
     shards: usize,
-    entries_max_per_shard: usize,
+    room: Room,
 }
 
 impl Layout {
-    /// The most entries, at most `entries_max`, whose tables take at most `memory_bytes` when full.
-    fn new(memory_bytes: u64, entries_max: Option<u64>, is_member: bool) -> Self {
+    /// The most entries, at most `entries_max`, whose tables take at most `memory_bytes` when full. Each
+    /// may take as many as `weight` cells.
+    fn new(memory_bytes: u64, entries_max: Option<u64>, weight: usize, is_member: bool) -> Self {
         let to_usize = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         let memory = to_usize(memory_bytes - memory_bytes / ALLOCATOR_PART);
-        let wanted = entries_max.map_or(usize::MAX, to_usize);
+        let wanted = entries_max.map_or(usize::MAX, to_usize).max(1);
         let ledger_bytes = if is_member { LEDGER_BYTES_MAX } else { 0 };
         let by_memory = match memory / (SHARD_BYTES_MAX + ledger_bytes) {
             0 => entries_in_one_table(memory),
             shards => shards * SHARD_ENTRIES_MAX,
         };
-        let entries_max = by_memory.min(wanted).max(1);
-        let shards = entries_max.div_ceil(SHARD_ENTRIES_MAX);
-        Self { shards, entries_max_per_shard: entries_max / shards }
+        let cells = by_memory.min(wanted.saturating_mul(weight)).max(1);
+        // Shards of few entries would fill unevenly; one of few and large entries is as quick.
+        let shards = cells.div_ceil(SHARD_ENTRIES_MAX).min((wanted / SHARD_ENTRIES_MIN).max(1));
+        let cells = cells / shards;
+        Self { shards, room: Room { entries: cells.min((wanted / shards).max(1)), cells } }
     }
+}
+
+/// The most cells that an entry of a bucket of `plan` may take.
+fn weight(plan: &Plan) -> usize {
+    let weights = plan.rules().iter().filter_map(Rule::shared).map(|shared| {
+        shared.counter().map_or(1, |counter| {
+            // A log grows by a part at a time, and holds as much again of debt.
+            let log_bytes = counter.bytes_to_grow(None, counter.limit()) * 5 / 4;
+            COUNT_CELLS + log_bytes.div_ceil(CELL_BYTES)
+        })
+    });
+    weights.max().unwrap_or(1)
 }
 
 /// Rows of either kind in the ledger of a shard of at most `entries_max` entries.
@@ -101,15 +125,15 @@ impl Store {
         plan: &Plan,
         view: Option<View>,
     ) -> Self {
-        let layout = Layout::new(memory_bytes, entries_max, view.is_some());
+        let layout = Layout::new(memory_bytes, entries_max, weight(plan), view.is_some());
         let view = view.map(Arc::new);
-        let entries_max = layout.entries_max_per_shard;
-        let ledger = || Some(Ledger::new(Arc::clone(view.as_ref()?), rows_of(entries_max)));
-        let shard = || CachePadded::new(Mutex::new(Shard::new(entries_max, ledger())));
+        let room = layout.room;
+        let ledger = || Some(Ledger::new(Arc::clone(view.as_ref()?), rows_of(room.cells)));
+        let shard = || CachePadded::new(Mutex::new(Shard::new(room, ledger())));
         Self {
             shards: (0..layout.shards).map(|_| shard()).collect(),
             overflow: CachePadded::new(Mutex::new(Overflow::new(plan.rules().len()))),
-            entries_max_per_shard: layout.entries_max_per_shard,
+            room_per_shard: room,
             horizon_ns: plan.horizon_ns(),
             sweep_at: AtomicUsize::new(0),
             wall_offset_ns: AtomicI64::new(0),
@@ -123,8 +147,13 @@ impl Store {
         self.wall_offset_ns.store(offset_ns, Ordering::Relaxed);
     }
 
+    fn times(&self) -> Times {
+        let wall_offset_ns = self.wall_offset_ns.load(Ordering::Relaxed);
+        Times { horizon_ns: self.horizon_ns, wall_offset_ns }
+    }
+
     pub(crate) fn entries_max(&self) -> u64 {
-        (self.shards.len() * self.entries_max_per_shard) as u64
+        (self.shards.len() * self.room_per_shard.entries) as u64
     }
 
     /// Entries held, and bytes that their tables take. Visits every shard.
@@ -157,7 +186,7 @@ impl Store {
         }
         let now_ns = shards.iter().fold(now_ns, |now_ns, locked| locked.shard.time(now_ns));
         for locked in &mut shards {
-            locked.shard.enter(now_ns, self.horizon_ns, plan);
+            locked.shard.enter(now_ns, self.times(), plan);
         }
         Locked { store: self, plan, shards, overflow: None, now_ns, evicted: 0 }
     }
@@ -183,7 +212,7 @@ impl Store {
     ) -> R {
         let mut shard = self.shards[index].lock();
         let now_ns = shard.time(now_ns);
-        shard.enter(now_ns, self.horizon_ns, plan);
+        shard.enter(now_ns, self.times(), plan);
         act(&mut shard, now_ns)
     }
 
@@ -204,7 +233,7 @@ impl Store {
         let mut shards: Vec<_> = self.shards.iter().map(|shard| shard.lock()).collect();
         let now_ns = shards.iter().fold(now_ns, |now_ns, shard| shard.time(now_ns));
         for shard in &mut shards {
-            shard.enter(now_ns, self.horizon_ns, plan);
+            shard.enter(now_ns, self.times(), plan);
         }
         LockedAll { store: self, shards, now_ns }
     }
@@ -220,7 +249,7 @@ impl Store {
     }
 
     fn lock_shard(&self, index: usize) -> LockedShard<'_> {
-        LockedShard { index, shard: self.shards[index].lock(), promised: 0 }
+        LockedShard { index, shard: self.shards[index].lock(), promised: Room::NONE }
     }
 
     /// The shard of `hash`. Tables use the lowest and the highest bits of a hash, so the shard is
@@ -239,7 +268,7 @@ impl Store {
             let index = self.sweep_at.load(Ordering::Relaxed) % self.shards.len();
             let mut shard = self.shards[index].lock();
             let now_ns = shard.time(now_ns);
-            shard.enter(now_ns, self.horizon_ns, plan);
+            shard.enter(now_ns, self.times(), plan);
             let visit = left.min(SWEEP_LOCK_BUCKETS);
             let step = shard.sweep(visit, now_ns, plan);
             drop(shard);
@@ -254,7 +283,7 @@ impl Store {
 
     /// Buckets that a sweep of everything visits: what [`Store::sweep`] counts for a whole round.
     pub(crate) fn sweep_round(&self) -> usize {
-        self.shards.len() * buckets_of(self.entries_max_per_shard).max(SWEEP_LOCK_BUCKETS)
+        self.shards.len() * buckets_of(self.room_per_shard.cells).max(SWEEP_LOCK_BUCKETS)
     }
 }
 
@@ -271,9 +300,9 @@ pub(crate) struct Locked<'s> {
 struct LockedShard<'s> {
     index: usize,
     shard: MutexGuard<'s, Shard>,
-    /// Entries that this request may still add here: new ones, and ones that it found, which may be
-    /// at rest and make room for another before they are written.
-    promised: usize,
+    /// What this request may still add here: new entries, and ones that it found, which may be at rest
+    /// and make room for another before they are written.
+    promised: Room,
 }
 
 /// All shards, locked at one time.
@@ -322,43 +351,89 @@ impl Locked<'_> {
         self.evicted
     }
 
-    /// Finds the bucket `hash`: its place, and the tick at which it is full, if it is not full now.
-    pub(crate) fn find(&mut self, hash: u64) -> (Place, Option<u64>) {
+    /// Finds the bucket `hash`, to which `units` may be added: its place, and the ticks missing in it.
+    pub(crate) fn find(&mut self, hash: u64, shared: &SharedBucket, units: u64) -> (Place, u64) {
         let index = self.store.shard_of(hash);
         let Some(at) = self.shards.iter().position(|locked| locked.index == index) else {
-            return (Place::None, None);
+            return (Place::None, 0);
         };
         let locked = &mut self.shards[at];
-        if let Some((bucket, entry)) = locked.shard.find(hash) {
-            locked.promised += 1;
-            return (Place::Shard { at, bucket: Some(bucket) }, Some(entry.full_at()));
+        if let Algorithm::Level(level) = &shared.algorithm
+            && let Some((bucket, entry)) = locked.shard.find(hash)
+        {
+            locked.promised = locked.promised.plus(Room::ONE);
+            let missing = TokenBucket::missing(entry.full_at(), level.tick(self.now_ns));
+            return (Place::Shard { at, bucket: Some(bucket) }, missing);
         }
-        let (has_room, evicted) =
-            locked.shard.make_room(locked.promised + 1, self.now_ns, self.plan);
-        self.evicted += evicted;
-        if !has_room {
-            return (Place::None, None);
+        let need = locked.shard.need(hash, &shared.algorithm, units);
+        let missing = match &shared.algorithm {
+            Algorithm::Level(_) => 0,
+            algorithm => locked.shard.missing(hash, algorithm, self.now_ns),
+        };
+        let has_entry = missing > 0 || locked.shard.count(hash).is_some();
+        if !has_entry || need.cells > COUNT_CELLS {
+            let wanted = locked.promised.plus(need);
+            let (has_room, evicted) = locked.shard.make_room(wanted, self.now_ns, self.plan);
+            self.evicted += evicted;
+            if !has_room {
+                return (Place::None, 0);
+            }
         }
-        locked.promised += 1;
-        (Place::Shard { at, bucket: None }, None)
+        locked.promised = locked.promised.plus(need);
+        (Place::Shard { at, bucket: None }, missing)
     }
 
     /// As [`Locked::find`], but changes nothing: whether there would be room for a new entry, without
     /// making it.
-    pub(crate) fn look(&self, hash: u64) -> (Place, Option<u64>) {
+    pub(crate) fn look(&self, hash: u64, shared: &SharedBucket) -> (Place, u64) {
         let index = self.store.shard_of(hash);
         let Some(at) = self.shards.iter().position(|locked| locked.index == index) else {
-            return (Place::None, None);
+            return (Place::None, 0);
         };
         let shard = &self.shards[at].shard;
-        match shard.find(hash) {
-            Some((bucket, entry)) => {
-                (Place::Shard { at, bucket: Some(bucket) }, Some(entry.full_at()))
+        let missing = shard.missing(hash, &shared.algorithm, self.now_ns);
+        let need = shard.need(hash, &shared.algorithm, 1);
+        if shard.has_entry(hash, &shared.algorithm)
+            || shard.could_make_room(need, self.now_ns, self.plan)
+        {
+            (Place::Shard { at, bucket: None }, missing)
+        } else {
+            (Place::None, 0)
+        }
+    }
+
+    /// Both clocks.
+    pub(crate) fn now(&self) -> Now {
+        let unix_ns = self.now_ns.saturating_add_signed(self.store.times().wall_offset_ns);
+        Now { ns: self.now_ns, unix_ns }
+    }
+
+    /// What counts in the bucket `hash` of `slot`, which is at `place`.
+    pub(crate) fn count(&self, place: Place, hash: u64, slot: Slot) -> Option<&Count> {
+        match place {
+            Place::Shard { at, .. } => self.shards.get(at)?.shard.count(hash),
+            Place::Overflow => self.overflow.as_ref()?.count(slot),
+            Place::None => None,
+        }
+    }
+
+    /// Changes what counts in the bucket `hash` of `slot`, which is at `place`.
+    pub(crate) fn change_count<R>(
+        &mut self,
+        place: Place,
+        (slot, hash): (Slot, u64),
+        counter: &Counter,
+        act: impl FnOnce(&mut Count) -> R,
+    ) -> Option<R> {
+        let now = self.now();
+        match place {
+            Place::Shard { at, .. } => {
+                let bucket = BucketOf { slot, hash };
+                let locked = self.shards.get_mut(at)?;
+                Some(locked.shard.change_count(bucket, counter, now.ns, act))
             }
-            None if shard.could_make_room(self.now_ns, self.plan) => {
-                (Place::Shard { at, bucket: None }, None)
-            }
-            None => (Place::None, None),
+            Place::Overflow => Some(self.overflow.as_mut()?.change_count(slot, counter, now, act)),
+            Place::None => None,
         }
     }
 
@@ -372,6 +447,13 @@ impl Locked<'_> {
         self.view().map_or(1, View::size)
     }
 
+    /// What the shard of `hash` holds beside, on a member of a cluster.
+    pub(crate) fn ledger_of(&self, hash: u64) -> Option<&Ledger> {
+        let index = self.store.shard_of(hash);
+        let locked = self.shards.iter().find(|locked| locked.index == index)?;
+        locked.shard.ledger()
+    }
+
     /// The shard of `hash`, if it is locked.
     pub(crate) fn shard_of(&mut self, hash: u64) -> Option<&mut Shard> {
         let index = self.store.shard_of(hash);
@@ -379,15 +461,15 @@ impl Locked<'_> {
         Some(&mut *locked.shard)
     }
 
-    /// The tick at which the overflow bucket of `slot` is full, if it is not full now.
-    pub(crate) fn find_overflow(&mut self, slot: Slot) -> (Place, Option<u64>) {
-        let (now_ns, store, plan) = (self.now_ns, self.store, self.plan);
+    /// The overflow bucket of `slot`, and the ticks missing in it.
+    pub(crate) fn find_overflow(&mut self, slot: Slot, shared: &SharedBucket) -> (Place, u64) {
+        let (now, store, plan) = (self.now(), self.store, self.plan);
         let overflow = self.overflow.get_or_insert_with(|| {
             let mut overflow = store.overflow.lock();
-            overflow.enter(now_ns, store.horizon_ns, plan);
+            overflow.enter(now.ns, store.horizon_ns, plan);
             overflow
         });
-        (Place::Overflow, overflow.full_at(slot))
+        (Place::Overflow, overflow.missing(slot, &shared.algorithm, now))
     }
 
     /// Writes the state of a bucket: the tick at which it is full.
@@ -408,7 +490,10 @@ impl Locked<'_> {
     /// Forgets the state of a bucket: it is full.
     pub(crate) fn remove(&mut self, place: Place, hash: u64, slot: Slot) {
         match place {
-            Place::Shard { at, .. } => self.shards[at].shard.remove(hash),
+            Place::Shard { at, .. } => {
+                self.shards[at].shard.remove(hash);
+                self.shards[at].shard.remove_count(hash);
+            }
             Place::Overflow => {
                 if let Some(overflow) = &mut self.overflow {
                     overflow.remove(slot);

@@ -2,10 +2,11 @@
 
 use hashbrown::HashTable;
 
-use crate::algorithm::TokenBucket;
+use super::counts::Counts;
+use crate::algorithm::{Algorithm, Count, Counter, Now, TokenBucket};
 use crate::matching::Slot;
 use crate::plan::Plan;
-use crate::share::{Ledger, drain};
+use crate::share::{Ledger, SharedBucket, drain};
 
 /// Buckets of a shard's table when it has grown as far as it may. Moving its entries to another table
 /// is the longest thing that a single check can have to wait for.
@@ -61,7 +62,7 @@ impl Entry {
     }
 
     fn token_bucket<'p>(&self, plan: &'p Plan) -> Option<&'p TokenBucket> {
-        plan.shared(self.slot).map(|shared| &shared.bucket)
+        plan.shared(self.slot).and_then(SharedBucket::level)
     }
 
     /// Whether the bucket is as if untouched.
@@ -71,15 +72,46 @@ impl Entry {
     }
 }
 
+/// Cells of a row in the table of counts: with as many rows as there are cells for, that table takes no
+/// more than one of levels would.
+pub(crate) const COUNT_CELLS: usize = 4;
+/// Bytes of a log that are a cell: what an entry takes of a table that is as full as it may be.
+pub(crate) const CELL_BYTES: usize = TABLE_BYTES_PER_BUCKET * 4 / 3;
+
 /// Where an entry was found. Only a hint once the table has changed.
 pub(crate) type Bucket = usize;
+
+/// What a shard may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// Entries, of whatever kind.
+    pub(crate) entries: usize,
+    /// Memory, in what the entry of a level takes.
+    pub(crate) cells: usize,
+}
+
+impl Room {
+    /// Nothing.
+    pub(crate) const NONE: Self = Self { entries: 0, cells: 0 };
+    /// The entry of a count that takes nothing beside it.
+    pub(crate) const COUNT: Self = Self { entries: 1, cells: COUNT_CELLS };
+    /// The entry of a level.
+    pub(crate) const ONE: Self = Self { entries: 1, cells: 1 };
+
+    pub(crate) fn plus(self, more: Self) -> Self {
+        Self { entries: self.entries + more.entries, cells: self.cells + more.cells }
+    }
+}
 
 /// A table of entries and how far its sweep has come.
 #[derive(Debug)]
 pub(crate) struct Shard {
     table: HashTable<Entry>,
-    /// Most entries.
-    entries_max: usize,
+    /// The buckets that are counts; none until there is one.
+    counts: Option<Box<Counts>>,
+    room: Room,
+    /// What the wall clock is ahead of the monotonic one, in nanoseconds.
+    wall_offset_ns: i64,
     /// Latest time that the shard was entered at: its time never goes back.
     entered_ns: u64,
     /// Time at which every entry that is still here was not at rest, or younger.
@@ -90,6 +122,15 @@ pub(crate) struct Shard {
     pass_started_ns: u64,
     /// What a member of a cluster holds beside.
     ledger: Option<Box<Ledger>>,
+}
+
+/// What a shard is told of time beside the time itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    /// Longest time for which levels may go unread.
+    pub(crate) horizon_ns: u64,
+    /// What the wall clock is ahead of the monotonic one.
+    pub(crate) wall_offset_ns: i64,
 }
 
 /// What one step of the sweep did.
@@ -104,11 +145,13 @@ pub(crate) struct Step {
 }
 
 impl Shard {
-    pub(crate) fn new(entries_max: usize, ledger: Option<Ledger>) -> Self {
+    pub(crate) fn new(room: Room, ledger: Option<Ledger>) -> Self {
         Self {
             ledger: ledger.map(Box::new),
             table: HashTable::new(),
-            entries_max,
+            counts: None,
+            room,
+            wall_offset_ns: 0,
             entered_ns: 0,
             swept_ns: 0,
             hand: 0,
@@ -117,11 +160,29 @@ impl Shard {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.table.len()
+        self.table.len() + self.counts().map_or(0, Counts::len)
     }
 
     pub(crate) fn table_bytes(&self) -> usize {
-        self.table.allocation_size() + self.ledger().map_or(0, Ledger::bytes)
+        let counts = self.counts().map_or(0, Counts::bytes);
+        self.table.allocation_size() + counts + self.ledger().map_or(0, Ledger::bytes)
+    }
+
+    fn counts(&self) -> Option<&Counts> {
+        self.counts.as_deref()
+    }
+
+    /// Cells taken.
+    fn cells(&self) -> usize {
+        let counts = self.counts().map_or(0, |counts| {
+            counts.len() * COUNT_CELLS + counts.heap_bytes().div_ceil(CELL_BYTES)
+        });
+        self.table.len() + counts
+    }
+
+    /// Both clocks at `now_ns`.
+    pub(crate) fn now(&self, now_ns: u64) -> Now {
+        Now { ns: now_ns, unix_ns: now_ns.saturating_add_signed(self.wall_offset_ns) }
     }
 
     pub(crate) fn ledger(&self) -> Option<&Ledger> {
@@ -132,9 +193,10 @@ impl Shard {
         self.ledger.as_deref_mut()
     }
 
-    /// The ledger and the entries, to read: those that are not at rest, with some that are.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.table.iter()
+    /// Every bucket that has an entry: those that are not at rest, with some that are.
+    pub(crate) fn buckets(&self) -> impl Iterator<Item = crate::Bucket> {
+        let counts = self.counts().into_iter().flat_map(Counts::buckets);
+        self.table.iter().map(Entry::bucket).chain(counts)
     }
 
     /// The time in this shard when its caller reads `now_ns`: an older reading than the last counts
@@ -145,7 +207,9 @@ impl Shard {
 
     /// Moves the shard's time to `now_ns`, which [`Shard::time`] gave. Must come before any entry is
     /// read.
-    pub(crate) fn enter(&mut self, now_ns: u64, horizon_ns: u64, plan: &Plan) {
+    pub(crate) fn enter(&mut self, now_ns: u64, times: Times, plan: &Plan) {
+        let Times { horizon_ns, wall_offset_ns } = times;
+        self.wall_offset_ns = wall_offset_ns;
         if now_ns - self.swept_ns > horizon_ns {
             self.settle(now_ns, plan);
         }
@@ -171,12 +235,13 @@ impl Shard {
 
     /// Lets every charge be paid back by the refill that full levels could not take, up to `now_ns`.
     pub(crate) fn drain_charges(&mut self, now_ns: u64, plan: &Plan) {
+        let now = self.now(now_ns);
         for bucket in self.ledger().map_or_else(Vec::new, Ledger::charged) {
             let full_at = self.find(bucket.hash).map(|(_, entry)| entry.full_at());
             if let (Some(shared), Some(ledger)) =
                 (plan.shared(bucket.slot), self.ledger.as_deref_mut())
             {
-                drain(ledger, shared, bucket.hash, full_at, now_ns);
+                drain(ledger, shared, bucket.hash, full_at, now);
             }
         }
     }
@@ -193,11 +258,12 @@ impl Shard {
             else {
                 continue;
             };
-            let missing = full_at
-                .map_or(0, |full_at| TokenBucket::missing(full_at, shared.bucket.tick(entered_ns)));
+            let Some(level) = shared.level() else { continue };
+            let missing =
+                full_at.map_or(0, |full_at| TokenBucket::missing(full_at, level.tick(entered_ns)));
             let (n, size) = (ledger.view.reach(), ledger.view.size());
             if let Some(charge) = ledger.charge(bucket.hash) {
-                let passed = shared.bucket.elapsed(now_ns - entered_ns);
+                let passed = level.elapsed(now_ns - entered_ns);
                 charge.drain(now_ns, passed.saturating_sub(u128::from(missing)), n, size);
             }
         }
@@ -214,9 +280,58 @@ impl Shard {
         }
     }
 
-    /// Whether `wanted` more entries have room as things are.
-    pub(crate) fn has_room(&self, wanted: usize) -> bool {
-        self.len() + wanted <= self.entries_max
+    /// Whether `wanted` has room as things are.
+    pub(crate) fn has_room(&self, wanted: Room) -> bool {
+        self.len() + wanted.entries <= self.room.entries
+            && self.cells() + wanted.cells <= self.room.cells
+    }
+
+    /// What `units` more of the bucket `hash` need, beside an entry of it if there is none.
+    pub(crate) fn need(&self, hash: u64, algorithm: &Algorithm, units: u64) -> Room {
+        let Algorithm::Count(counter) = algorithm else { return Room::ONE };
+        let log_bytes = counter.bytes_to_grow(self.count(hash), units);
+        Room { entries: 1, cells: COUNT_CELLS + log_bytes.div_ceil(CELL_BYTES) }
+    }
+
+    /// Ticks missing in the bucket `hash`.
+    pub(crate) fn missing(&self, hash: u64, algorithm: &Algorithm, now_ns: u64) -> u64 {
+        match algorithm {
+            Algorithm::Level(level) => self
+                .find(hash)
+                .map_or(0, |(_, entry)| TokenBucket::missing(entry.full_at(), level.tick(now_ns))),
+            Algorithm::Count(counter) => counter.missing(self.count(hash), self.now(now_ns)),
+        }
+    }
+
+    /// Whether the bucket `hash` has an entry.
+    pub(crate) fn has_entry(&self, hash: u64, algorithm: &Algorithm) -> bool {
+        match algorithm {
+            Algorithm::Level(_) => self.find(hash).is_some(),
+            Algorithm::Count(_) => self.count(hash).is_some(),
+        }
+    }
+
+    /// What counts in the bucket `hash`.
+    pub(crate) fn count(&self, hash: u64) -> Option<&Count> {
+        self.counts()?.find(hash)
+    }
+
+    /// Changes what counts in `bucket`, which gets an entry if it has none.
+    pub(crate) fn change_count<R>(
+        &mut self,
+        bucket: crate::Bucket,
+        counter: &Counter,
+        now_ns: u64,
+        act: impl FnOnce(&mut Count) -> R,
+    ) -> R {
+        let (now, rows_max) = (self.now(now_ns), self.room.cells / COUNT_CELLS);
+        let counts = self.counts.get_or_insert_default();
+        let (result, has_grown) = counts.change(bucket, counter, now, rows_max, act);
+        if has_grown {
+            // Entries have moved: the sweep starts again, so that it misses none.
+            self.hand = 0;
+        }
+        result
     }
 
     /// The entry of `hash`, and where it is.
@@ -225,9 +340,9 @@ impl Shard {
         Some((bucket, *self.table.get_bucket(bucket)?))
     }
 
-    /// Whether `wanted` more entries have room, after dropping what is at rest among a bounded number
+    /// Whether `wanted` has room, after dropping what is at rest among a bounded number
     /// of buckets if they have not. Also returns how many were dropped.
-    pub(crate) fn make_room(&mut self, wanted: usize, now_ns: u64, plan: &Plan) -> (bool, u64) {
+    pub(crate) fn make_room(&mut self, wanted: Room, now_ns: u64, plan: &Plan) -> (bool, u64) {
         if self.has_room(wanted) {
             return (true, 0);
         }
@@ -235,18 +350,29 @@ impl Shard {
         (self.has_room(wanted), step.dropped)
     }
 
-    /// Whether [`Shard::make_room`] would find room for one more entry.
-    pub(crate) fn could_make_room(&self, now_ns: u64, plan: &Plan) -> bool {
-        let end = self.table.num_buckets().min(self.hand.saturating_add(EVICTION_BUCKETS_MAX));
-        self.has_room(1) || (self.hand..end).any(|bucket| self.may_go(bucket, now_ns, plan))
+    /// Whether [`Shard::make_room`] would find room for `wanted`, if one entry gives way.
+    pub(crate) fn could_make_room(&self, wanted: Room, now_ns: u64, plan: &Plan) -> bool {
+        let end = self.table_buckets().min(self.hand.saturating_add(EVICTION_BUCKETS_MAX));
+        self.has_room(wanted) || (self.hand..end).any(|at| self.at_rest(at, now_ns, plan).is_some())
     }
 
-    /// Whether the entry at `bucket`, if there is one, may be dropped. A level that was full must be
-    /// remembered as long as there is a charge to pay back.
-    fn may_go(&self, bucket: Bucket, now_ns: u64, plan: &Plan) -> bool {
-        let has_charge = |hash| self.ledger().is_some_and(|ledger| ledger.has_charge(hash));
-        let entry = self.table.get_bucket(bucket);
-        entry.is_some_and(|e| e.is_at_rest(now_ns, plan) && !has_charge(e.hash))
+    /// Buckets of both tables: first those of the levels, then those of the counts.
+    fn table_buckets(&self) -> usize {
+        self.table.num_buckets() + self.counts().map_or(0, Counts::table_buckets)
+    }
+
+    /// The bucket at `at` of both tables, if it may be dropped. A level that was full must be remembered
+    /// as long as there is a charge to pay back.
+    fn at_rest(&self, at: usize, now_ns: u64, plan: &Plan) -> Option<u64> {
+        let hash = match at.checked_sub(self.table.num_buckets()) {
+            None => {
+                let entry = self.table.get_bucket(at)?;
+                entry.is_at_rest(now_ns, plan).then_some(entry.hash)?
+            }
+            Some(at) => self.counts()?.at_rest(at, now_ns, plan)?,
+        };
+        let has_charge = self.ledger().is_some_and(|ledger| ledger.has_charge(hash));
+        (!has_charge).then_some(hash)
     }
 
     /// Writes the state of `hash`, found at `bucket` before; makes an entry if it has none.
@@ -267,10 +393,10 @@ impl Shard {
     /// larger table, or, at the largest, by one of the same size without the marks.
     #[cold]
     fn grow(&mut self) {
-        if self.table.num_buckets() < buckets_of(self.entries_max) {
+        if self.table.num_buckets() < buckets_of(self.room.entries.min(self.room.cells)) {
             self.table.reserve(1, |entry| entry.hash);
         } else {
-            let fresh = HashTable::with_capacity(self.entries_max);
+            let fresh = HashTable::with_capacity(self.room.entries.min(self.room.cells));
             for entry in std::mem::replace(&mut self.table, fresh) {
                 self.table.insert_unique(entry.hash, entry, |entry| entry.hash);
             }
@@ -279,7 +405,14 @@ impl Shard {
         self.hand = 0;
     }
 
-    /// Forgets the entry of `hash`.
+    /// Forgets what counts in the bucket `hash`.
+    pub(crate) fn remove_count(&mut self, hash: u64) {
+        if let Some(counts) = &mut self.counts {
+            counts.remove(hash);
+        }
+    }
+
+    /// Forgets the level of the bucket `hash`.
     pub(crate) fn remove(&mut self, hash: u64) {
         if let Ok(entry) = self.table.find_entry(hash, |entry| entry.hash == hash) {
             entry.remove();
@@ -293,21 +426,24 @@ impl Shard {
             self.pass_started_ns = now_ns;
             self.sweep_ledger(now_ns, plan);
         }
-        let before = self.table.len();
-        let end = self.table.num_buckets().min(self.hand.saturating_add(buckets));
-        for bucket in self.hand..end {
-            if self.may_go(bucket, now_ns, plan)
-                && let Ok(entry) = self.table.get_bucket_entry(bucket)
-            {
-                entry.remove();
+        let before = self.len();
+        let end = self.table_buckets().min(self.hand.saturating_add(buckets));
+        for at in self.hand..end {
+            let Some(hash) = self.at_rest(at, now_ns, plan) else { continue };
+            if at < self.table.num_buckets() {
+                if let Ok(entry) = self.table.get_bucket_entry(at) {
+                    entry.remove();
+                }
+            } else {
+                self.remove_count(hash);
             }
         }
         self.hand = end;
-        let dropped = (before - self.table.len()) as u64;
-        let finished = end >= self.table.num_buckets();
+        let dropped = (before - self.len()) as u64;
+        let finished = end >= self.table_buckets();
         let mut absent = 0;
         if finished {
-            absent = buckets_of(self.entries_max).saturating_sub(end);
+            absent = buckets_of(self.room.cells).saturating_sub(end);
             self.hand = 0;
             self.swept_ns = self.pass_started_ns;
             self.shrink();
@@ -319,6 +455,12 @@ impl Shard {
         let capacity = self.table.capacity();
         if capacity > SHRINK_CAPACITY_MIN && self.table.len() < capacity / 4 {
             self.table.shrink_to(self.table.len() * 2, |entry| entry.hash);
+        }
+        if let Some(counts) = &mut self.counts {
+            counts.shrink(SHRINK_CAPACITY_MIN);
+        }
+        if self.counts().is_some_and(|counts| counts.len() == 0) {
+            self.counts = None;
         }
     }
 }

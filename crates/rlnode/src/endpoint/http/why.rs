@@ -135,7 +135,7 @@ pub struct BucketWhy {
     /// The part of both that is only reserved.
     pub reserved: u64,
     /// Batches that carry the bucket and are not acknowledged by all.
-    pub open_batches: u8,
+    pub open_batches: u16,
     /// Spent and not known to members that are missing, rounded up.
     pub charge: i64,
     /// Demand of this node in the last second or so, as its peers know it.
