@@ -3,6 +3,7 @@
 //! Each module is a promise to a kind of user. A test starts its own node in its own folder at ports
 //! that the system chooses, so that all of them can run at once.
 
+mod algorithms;
 mod audit;
 mod certificates;
 mod cluster;
