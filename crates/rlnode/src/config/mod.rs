@@ -14,11 +14,13 @@ mod explain;
 mod found;
 mod limits;
 mod listen;
+mod quota;
 mod settings;
 #[cfg(test)]
 mod tests;
 mod value;
 mod warnings;
+mod window;
 mod written;
 
 use std::fs::File;
