@@ -13,5 +13,6 @@ mod plan;
 mod properties;
 mod share;
 mod support;
+mod wall;
 mod why;
 mod witness;
