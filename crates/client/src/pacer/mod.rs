@@ -149,7 +149,7 @@ impl Pacer {
         if self.inner.limit.is_none() {
             return self.inner.line.lock().take_at_once(now_ns).map_err(not_yet);
         }
-        // Nobody holds it who is not about to have its turn, or to leave.
+        // Who waits is before this call, and so is who is about to.
         let first = self.inner.first.try_lock().ok();
         let Some(mut asking) = first.filter(|_| self.inner.line.lock().is_empty()) else {
             return Err(not_yet(self.inner.line.lock().first_due_in_ns(now_ns)));
@@ -226,7 +226,7 @@ struct Asking {
 
 /// How long a caller lets itself be denied.
 struct Patience {
-    /// Denials so far.
+    /// Questions before this one.
     attempt: u32,
     left_ns: u64,
 }

@@ -115,6 +115,27 @@ async fn turn_of_a_caller_that_goes_away_is_the_nexts() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn no_turn_is_lost_or_used_twice_whoever_goes_away() {
+    let pacer = pacer(400);
+    let began = now();
+    let mut tasks = JoinSet::new();
+    for caller in 0..400_u32 {
+        let pacer = pacer.clone();
+        // From 0 to 4 s, in no order; the last waits for ever.
+        let patience = if caller == 399 { PATIENCE } else { MS * (caller * 7_919 % 4_001) };
+        tasks.spawn(async move {
+            timeout(patience, pacer.acquire()).await.ok().map(|turn| (turn, began.elapsed()))
+        });
+    }
+    let mut turns: Vec<_> = tasks.join_all().await.into_iter().flatten().collect();
+    turns.sort_by_key(|(_, at)| *at);
+    let expected: Vec<_> = spaced(turns.len(), MS * 20).into_iter().map(|(_, at)| at).collect();
+    assert_eq!(turns.iter().map(|(_, at)| *at).collect::<Vec<_>>(), expected);
+    assert!(turns.iter().all(|(turn, _)| turn.is_ok()));
+    assert!((100..300).contains(&turns.len()), "some had a turn and some went away: {turns:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn room_in_the_queue_comes_back_with_each_caller_that_goes_away() {
     let pacer = pacer(1);
     assert_eq!(pacer.acquire().await, Ok(()));
