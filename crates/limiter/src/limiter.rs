@@ -268,7 +268,10 @@ impl Limiter {
             }
         }
         for hit in hits.iter_mut() {
-            hit.note_queue(false);
+            // What is charged afterwards has acted already, and what is given back never does.
+            if matches!(question.op, Op::Check | Op::Peek) {
+                hit.note_queue(false);
+            }
             if !refused {
                 self.apply(question.op, hit, &mut locked);
             }
