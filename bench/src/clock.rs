@@ -27,7 +27,8 @@ pub(crate) fn unix_ms() -> u64 {
     unix_ns() / NS_PER_MS
 }
 
-/// Nanoseconds of Unix time. Members show the difference to their peers'; nothing is measured by it.
+/// Nanoseconds of Unix time: windows follow it, and members show the difference to their peers'. Nothing is
+/// measured by it.
 pub(crate) fn unix_ns() -> u64 {
     read_ns(ClockId::Realtime)
 }

@@ -250,7 +250,7 @@ async fn keep_clock(node: Arc<Node>, mut shutdown: Shutdown) {
     let mut ticks = tokio::time::interval(clock::REFRESH);
     loop {
         tokio::select! {
-            _ = ticks.tick() => node.clock().refresh(),
+            _ = ticks.tick() => node.refresh_clock(),
             () = shutdown.reached(Phase::Closing) => return,
         }
     }

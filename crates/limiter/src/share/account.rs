@@ -8,7 +8,7 @@ use super::members::Members;
 use super::motion::Motion;
 use super::stand::{SharedBucket, Stand};
 use crate::algorithm::{Count, Counter, Now};
-use crate::store::{Room, Shard};
+use crate::store::{Shard, Space};
 
 /// A bucket and the shard it lives in, at one time.
 pub(crate) struct Account<'a> {
@@ -352,7 +352,7 @@ impl<'a> Account<'a> {
             return Charged::Whole;
         }
         let need = self.shard.need(bucket.hash, &shared.algorithm, units.max(0).unsigned_abs());
-        let grows = self.count().is_none() || need.cells > Room::COUNT.cells;
+        let grows = self.count().is_none() || need.cells > Space::COUNT.cells;
         if units > 0 && grows && !self.shard.has_room(need) {
             return Charged::Dropped;
         }
@@ -414,7 +414,7 @@ impl<'a> Account<'a> {
         match self.shard.find(hash) {
             Some((at, _)) => self.shard.write(hash, slot, full_at, Some(at)),
             None if missing == 0 => {}
-            None if self.shard.has_room(Room::ONE) => self.shard.write(hash, slot, full_at, None),
+            None if self.shard.has_room(Space::ONE) => self.shard.write(hash, slot, full_at, None),
             None => return false,
         }
         true
