@@ -22,12 +22,13 @@ pub(crate) fn process_cpu_ns() -> u64 {
     read_ns(ClockId::ProcessCPUTime)
 }
 
-/// Milliseconds of Unix time. Members show the difference to their peers'; nothing is measured by it.
+/// Milliseconds of Unix time. Nothing is measured by it.
 pub(crate) fn unix_ms() -> u64 {
-    read_ns(ClockId::Realtime) / NS_PER_MS
+    unix_ns() / NS_PER_MS
 }
 
-/// Nanoseconds of Unix time: which window a node counts in follows it.
+/// Nanoseconds of Unix time: windows follow it, and members show the difference to their peers'. Nothing is
+/// measured by it.
 pub(crate) fn unix_ns() -> u64 {
     read_ns(ClockId::Realtime)
 }

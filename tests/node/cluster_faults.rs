@@ -57,7 +57,7 @@ fn the_second_of_a_pair_waits_for_somebody_to_forget_the_first() {
 fn a_stranger_at_the_unix_socket_forgets_nobody() {
     const NOBODY: u32 = 65_534;
     if !rustix::process::geteuid().is_root() {
-        return process::say_left_out("a stranger at the unix socket: only root can become one");
+        return process::leave_out("a stranger at the unix socket: only root can become one");
     }
     let fleet = Fleet::new(&["a", "b"], HUNDRED_PER_HOUR);
     let file = fleet.folder().join("cluster.toml");

@@ -2,8 +2,10 @@
 
 use std::net::UdpSocket;
 
+use rlnode::certificate::Authority;
+
 use crate::support::fleet::{HUNDRED_PER_HOUR, await_left, left, spend};
-use crate::support::time::PATIENCE;
+use crate::support::time::{PATIENCE, unix_ms};
 use crate::support::{Fleet, Node, Noise, run, wait_until};
 
 /// A pair, and a process that is not of it but knows where it is.
@@ -40,13 +42,29 @@ impl Intruded {
     }
 }
 
-/// A certificate of another authority does not even begin.
+/// PE-19: a certificate of another authority does not even begin.
 #[test]
 fn another_authority_is_refused() {
     let intruded = Intruded::new();
     // The nodes that run have read theirs.
     intruded.fleet.certify(&["cert", "init", "--force"]);
     intruded.fleet.certify(&["cert", "issue", "--node", "x", "--force"]);
+    let _x = intruded.fleet.spawn("x");
+    intruded.assert_refuses("authority");
+}
+
+/// PE-19: a certificate of the right authority and name, but of the past, is as good as none.
+#[test]
+fn an_expired_certificate_is_refused() {
+    const DAY_S: i64 = 86_400;
+    let intruded = Intruded::new();
+    let folder = intruded.fleet.folder();
+    let read = |file: &str| std::fs::read_to_string(folder.join(file)).expect("a file of ours");
+    let authority = Authority::read(&read("ca.pem"), &read("ca.key")).expect("our authority");
+    let now_s = i64::try_from(unix_ms() / 1_000).expect("a date");
+    let files = authority.issue("x", now_s - 40 * DAY_S, 30).expect("a certificate of last month");
+    std::fs::write(folder.join("x.pem"), files.certificate).expect("a file in our own folder");
+    std::fs::write(folder.join("x.key"), files.key).expect("a file in our own folder");
     let _x = intruded.fleet.spawn("x");
     intruded.assert_refuses("authority");
 }
@@ -76,7 +94,7 @@ fn another_secret_is_refused() {
     intruded.assert_refuses("secret");
 }
 
-/// A second process of a name that lives is refused, and the first is not disturbed.
+/// PE-22: a second process of a name that lives is refused, and the first is not disturbed.
 #[test]
 fn a_second_node_of_a_name_is_refused() {
     let intruded = Intruded::new();
@@ -120,7 +138,7 @@ fn a_node_whose_files_do_not_fit_does_not_start() {
     assert!(ended.stderr.contains("rlnode cert"), "{}", ended.stderr);
 }
 
-/// Whatever arrives at the peer port, the nodes go on.
+/// PE-19: whatever arrives at the peer port, the nodes go on.
 #[test]
 fn garbage_at_the_peer_port_is_harmless() {
     let fleet = Fleet::new(&["a", "b"], HUNDRED_PER_HOUR);

@@ -3,16 +3,22 @@
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use crate::support::fleet::await_whole;
 use crate::support::process::cpu_ms;
-use crate::support::{Config, Node, Place, Stopwatch, Surface, check, pause, wait_until};
+use crate::support::{Fleet, Node, Stopwatch, Surface, check, pause, wait_until};
 
 /// PR-10: with 64 open files and 500 connections the node neither spins nor floods its log, UDP is
-/// answered, and a second after they are gone there is room again.
+/// answered, its peer stays linked, and a second after they are gone there is room again.
 #[test]
 fn out_of_file_descriptors_the_node_stays_calm_and_recovers() {
-    let place = Place::new(&Config::with_plenty());
+    let limit = "[[limit]]\nname = \"per-key\"\nrate = \"1/h\"\nburst = 1000000\n";
+    let fleet = Fleet::new(&["a", "b"], limit);
+    let place = fleet.place("a");
     let command = place.command_after("ulimit -n 64");
-    let node = Node::spawn(place, command);
+    let pair = [Node::spawn_unready(place, command), fleet.spawn("b")].map(Node::await_ready);
+    await_whole(&pair);
+    let node = &pair[0];
+    let lines_before = node.log().lines().len();
     let connections: Vec<_> = (0..250)
         .flat_map(|_| {
             let stream = UnixStream::connect(node.stream_path()).expect("a place in the queue");
@@ -33,7 +39,7 @@ fn out_of_file_descriptors_the_node_stays_calm_and_recovers() {
     }
     let cpu_share = (cpu_ms(node.id()) - cpu_before_ms) * 100 / stopwatch.elapsed_ms();
     assert!(cpu_share < 20, "{cpu_share} % of a core while nothing can be accepted");
-    let lines = node.log().lines().len();
+    let lines = node.log().lines().len() - lines_before;
     assert!(lines < 20, "{lines} lines:\n{}", node.log().text());
 
     drop(connections);
@@ -43,4 +49,8 @@ fn out_of_file_descriptors_the_node_stays_calm_and_recovers() {
     }
     assert!(stopwatch.elapsed() < Duration::from_secs(1), "{:?}", stopwatch.elapsed());
     assert!(node.metrics().sum("rlnode_errors_total", &[("kind", "accept")]) > 0);
+    for node in &pair {
+        let cluster = node.cluster();
+        assert_eq!((&cluster["splits"], &cluster["reached"]), (&0.into(), &2.into()), "{cluster}");
+    }
 }

@@ -3,12 +3,15 @@
 //! Each module is a promise to a kind of user. A test starts its own node in its own folder at ports
 //! that the system chooses, so that all of them can run at once.
 
+mod algorithms;
 mod audit;
 mod certificates;
 mod cluster;
+mod cluster_algorithms;
 mod cluster_faults;
 mod cluster_trust;
 mod command_line;
+mod compare;
 mod configuration;
 mod costs;
 mod counting;
@@ -20,8 +23,10 @@ mod explaining;
 mod headers;
 mod keys;
 mod memory;
+mod memory_algorithms;
 mod metering;
 mod nginx;
+mod peers;
 mod protocol;
 mod socket_files;
 mod stop;
@@ -31,3 +36,4 @@ mod suspension;
 mod trouble;
 mod trouble_counted;
 mod trouble_network;
+mod windows;

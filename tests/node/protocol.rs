@@ -179,7 +179,7 @@ fn the_client_of_the_manual_works() {
     let path = folder.path().join("client.py");
     fs::write(&path, source.replace(shipped, &own)).expect("a file in our own folder");
     if Command::new("python3").arg("--version").output().is_err() {
-        process::say_left_out("the_client_of_the_manual_works: there is no python3");
+        process::leave_out("the_client_of_the_manual_works: there is no python3");
         return;
     }
     let mut command = Command::new("python3");

@@ -174,7 +174,7 @@ fn sockets_are_the_users_own_by_default() {
 #[test]
 fn another_user_never_gets_in() {
     if !rustix::process::geteuid().is_root() {
-        process::say_left_out("another_user_never_gets_in: only root can become another user");
+        process::leave_out("another_user_never_gets_in: only root can become another user");
         return;
     }
     for (mode, gets_in) in [("0o600", false), ("0o660", false), ("0o666", true)] {

@@ -127,7 +127,7 @@ mod tests {
         u64::try_from(time.parse::<Timestamp>().unwrap().as_millisecond()).unwrap()
     }
 
-    /// The window at a time, as the lengths of what has passed and of what is left, and its bounds.
+    /// The window at a time lies there, and those beside it meet it.
     #[track_caller]
     fn assert_window(span: CalendarSpan, zone: &str, at: &str, start: &str, end: &str) {
         let calendar = Calendar::new(span, zone).unwrap();

@@ -42,10 +42,8 @@ pub(crate) struct Seat {
     pub(crate) place: Place,
     /// Ticks missing until full.
     pub(crate) missing: u64,
-    /// What no number tells of a bucket that counts; found before the locks are released.
-    pub(crate) timing: Option<Timing>,
-    /// Time until what is ahead of a call that passes has drained.
-    pub(crate) queued: Wait,
+    /// What [`Hit::note_queue`] and [`Hit::note_times`] found.
+    pub(crate) times: Times,
     /// Where it stands among the members of a cluster, if it is shared with any.
     pub(crate) stand: Option<Stand>,
     /// Units that a debit took, or a refund or a reset gave back. A check takes its cost or nothing.
@@ -63,13 +61,19 @@ impl Seat {
     }
 }
 
-/// The times of a bucket that counts.
+/// What only some buckets have: those that count, and queues.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Timing {
-    /// Until it is as if untouched.
-    pub(crate) reset_after: Wait,
+pub(crate) struct Times {
+    /// Until a bucket that counts is as if untouched.
+    reset_after: Wait,
     /// Length of the window that it counts over.
-    pub(crate) window: Wait,
+    window: Wait,
+    /// Until what is ahead of a call that passes has drained from a queue.
+    queued: Wait,
+}
+
+impl Times {
+    const NONE: Self = Self { reset_after: Wait::ZERO, window: Wait::ZERO, queued: Wait::ZERO };
 }
 
 impl<'p> State<'p> {
@@ -78,8 +82,7 @@ impl<'p> State<'p> {
         let seat = Seat {
             place: Place::None,
             missing: 0,
-            timing: None,
-            queued: Wait::ZERO,
+            times: Times::NONE,
             stand: None,
             moved: 0,
             weight: 1,
@@ -231,7 +234,7 @@ impl<'p> Hit<'p> {
     /// How long the caller must wait its turn.
     pub(crate) fn delay(&self) -> Wait {
         match &self.state {
-            State::Bucket { seat, .. } if self.denial.is_none() => seat.queued,
+            State::Bucket { seat, .. } if self.denial.is_none() => seat.times.queued,
             _ => Wait::ZERO,
         }
     }
@@ -243,7 +246,7 @@ impl<'p> Hit<'p> {
         if let State::Bucket { shared, seat, .. } = &mut self.state
             && is_queue
         {
-            seat.queued = match (&seat.stand, shared.level()) {
+            seat.times.queued = match (&seat.stand, shared.level()) {
                 (Some(stand), _) => stand.drained_after(shared, own),
                 (None, Some(level)) => level.wait(seat.missing),
                 (None, None) => Wait::ZERO,
@@ -256,7 +259,8 @@ impl<'p> Hit<'p> {
         let slot = self.slot;
         let State::Bucket { shared, hash, seat } = &mut self.state else { return };
         if let Some(counter) = shared.counter() {
-            seat.timing = Some(timing(counter, seat.place, (slot, *hash), locked));
+            (seat.times.reset_after, seat.times.window) =
+                times(counter, seat.place, (slot, *hash), locked);
         }
     }
 
@@ -269,7 +273,6 @@ impl<'p> Hit<'p> {
         match &self.state {
             State::Bucket { shared, seat, .. } => {
                 verdict.limit = Some(shared.capacity());
-                verdict.window = shared.algorithm.window();
                 let reset_after;
                 (verdict.remaining, reset_after) = match &seat.stand {
                     Some(stand) => (Some(stand.remaining(shared)), stand.reset_after(shared)),
@@ -279,10 +282,10 @@ impl<'p> Hit<'p> {
                         (Some(left), wait)
                     }
                 };
-                verdict.reset_after = reset_after;
-                if let Some(timing) = seat.timing {
-                    (verdict.reset_after, verdict.window) = (timing.reset_after, timing.window);
-                }
+                (verdict.reset_after, verdict.window) = match &shared.algorithm {
+                    Algorithm::Level(level) => (reset_after, level.window()),
+                    Algorithm::Count(_) => (seat.times.reset_after, seat.times.window),
+                };
                 verdict.delay = self.delay();
             }
             State::Unlimited => {}
@@ -300,17 +303,18 @@ impl<'p> Hit<'p> {
     }
 }
 
-fn timing(
+/// Until what `place` counts is as if untouched, and the length of the window that it counts over.
+fn times(
     counter: &Counter,
     place: Place,
     (slot, hash): (Slot, u64),
     locked: &Locked<'_>,
-) -> Timing {
+) -> (Wait, Wait) {
     let (count, now) = (locked.count(place, hash, slot), locked.now());
     let window = counter.period_at(count, now);
     let charged = locked.ledger_of(hash).and_then(|ledger| ledger.charge_ref(hash));
     let charged = charged.map_or(Wait::ZERO, |charge| counter.until(charge.count(), now, 0));
-    Timing { reset_after: counter.until(count, now, 0).max(charged), window }
+    (counter.until(count, now, 0).max(charged), window)
 }
 
 /// `cost`, weighed. A cost above every capacity stays above it.

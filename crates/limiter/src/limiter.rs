@@ -267,13 +267,19 @@ impl Limiter {
                 self.count_share_denied(hits);
             }
         }
+        let has_times = hits.iter().any(|hit| hit.rule.has_times);
+        // What is charged afterwards has acted already, and what is given back never does.
+        if has_times && matches!(question.op, Op::Check | Op::Peek) {
+            hits.iter_mut().for_each(|hit| hit.note_queue(false));
+        }
         for hit in hits.iter_mut() {
-            hit.note_queue(false);
             if !refused {
                 self.apply(question.op, hit, &mut locked);
             }
-            hit.note_times(&locked);
             self.tally(question, hit, refused);
+        }
+        if has_times {
+            hits.iter_mut().for_each(|hit| hit.note_times(&locked));
         }
         let (evicted, at_ns) = (locked.evicted(), locked.now_ns());
         drop(locked);
@@ -415,7 +421,7 @@ impl Limiter {
                 deciding = Some(hit);
             }
         }
-        let mut verdict = deciding.map_or_else(
+        let verdict = deciding.map_or_else(
             || {
                 let denies = self.plan.unmatched() == Unmatched::Deny;
                 let denied = denies && matches!(question.op, Op::Check | Op::Peek);
@@ -423,16 +429,17 @@ impl Limiter {
             },
             Hit::verdict,
         );
-        if verdict.allowed {
-            // Who must wait its turn in several queues waits in all of them at once.
-            let others = hits.iter().filter(|hit| !hit.rule.shadow);
-            verdict.delay = others.map(Hit::delay).max().unwrap_or(Wait::ZERO);
-        }
         let details =
             if question.details { hits.iter().map(Hit::verdict).collect() } else { Vec::new() };
         let (freshness, stale_ms) =
             self.fleet.as_ref().map_or((Freshness::Alone, 0), Fleet::freshness);
-        Decision { verdict, freshness, stale_ms, details }
+        let mut decision = Decision { verdict, freshness, stale_ms, details };
+        if decision.verdict.allowed && hits.iter().any(|hit| hit.rule.has_times) {
+            // Who must wait its turn in several queues waits in all of them at once.
+            let delays = hits.iter().filter(|hit| !hit.rule.shadow).map(Hit::delay);
+            decision.verdict.delay = delays.max().unwrap_or(Wait::ZERO);
+        }
+        decision
     }
 
     pub(crate) fn tally(&self, question: &Question, hit: &Hit<'_>, refused: bool) {

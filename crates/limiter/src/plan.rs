@@ -197,6 +197,7 @@ impl Compiler {
             missing: limit.missing,
             shadow: limit.shadow,
             when_isolated: limit.when_isolated,
+            has_times: has_times(quota),
         });
         self.conditions.push(conditions);
         Ok(())
@@ -275,6 +276,15 @@ impl Compiler {
 }
 
 /// The overrides of one limit, to find two that could tie.
+/// Whether a limit of `quota` counts, or lets what passes wait its turn.
+fn has_times(quota: &Quota) -> bool {
+    match quota {
+        Quota::Deny | Quota::Unlimited | Quota::TokenBucket { .. } => false,
+        Quota::LeakyBucket { queue, .. } => *queue,
+        Quota::FixedWindow { .. } | Quota::SlidingWindow { .. } | Quota::SlidingLog { .. } => true,
+    }
+}
+
 #[derive(Default)]
 struct Ties {
     seen: Vec<Conditions>,

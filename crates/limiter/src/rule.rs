@@ -27,6 +27,8 @@ pub struct Rule {
     pub(crate) missing: Missing,
     pub(crate) shadow: bool,
     pub(crate) when_isolated: WhenIsolated,
+    /// Its answers have times that no level tells: it counts, or what it lets through waits its turn.
+    pub(crate) has_times: bool,
 }
 
 /// A compiled quota.

@@ -35,13 +35,15 @@ impl Clock {
         boot_ns()
     }
 
-    /// Takes over what the wall clock says now. Only times shown to people and callers depend on
-    /// it; no decision does.
-    pub fn refresh(&self) {
-        let wall_ns = i128::from(read_ns(ClockId::Realtime));
-        let offset_ns = wall_ns - i128::from(self.now_ns());
+    /// Takes over what the wall clock says now, and gives one moment on both clocks: nanoseconds since
+    /// the machine started, and of Unix time. Times shown to people and callers depend on it, and the
+    /// windows of the limiter that is told of it; no other decision does.
+    pub fn refresh(&self) -> (u64, u64) {
+        let (now_ns, unix_ns) = (self.now_ns(), read_ns(ClockId::Realtime));
+        let offset_ns = i128::from(unix_ns) - i128::from(now_ns);
         let offset_ns = i64::try_from(offset_ns).unwrap_or(i64::MAX);
         self.wall_offset_ns.store(offset_ns, Ordering::Relaxed);
+        (now_ns, unix_ns)
     }
 
     /// Unix time in milliseconds, rounded up, at `wait` after `now_ns`; none for never.
@@ -67,7 +69,7 @@ pub fn boot_ns() -> u64 {
     read_ns(ClockId::Boottime)
 }
 
-/// Unix time in milliseconds, which is only shown.
+/// Unix time in milliseconds.
 pub fn unix_ms() -> u64 {
     read_ns(ClockId::Realtime) / NS_PER_MS
 }
@@ -111,6 +113,14 @@ mod tests {
         assert_eq!(clock.unix_ms(1_000_000_000, Wait::ZERO), Some(6_000));
         assert_eq!(clock.unix_ms(1_000_000_000, Wait::from_ns(1)), Some(6_001));
         assert_eq!(clock.unix_ms(1_000_000_000, Wait::from_ns(1_000_000)), Some(6_001));
+    }
+
+    #[test]
+    fn a_refresh_gives_the_moment_that_it_took_over() {
+        let clock = clock_with_offset(0);
+        let (now_ns, unix_ns) = clock.refresh();
+        let want_ms = unix_ns.div_ceil(NS_PER_MS);
+        assert_eq!(clock.unix_ms(now_ns, Wait::ZERO), Some(want_ms));
     }
 
     #[test]

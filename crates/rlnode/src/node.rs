@@ -92,7 +92,7 @@ impl Node {
     /// show keys instead of hashes.
     pub fn new(name: String, addresses: Vec<DoorAddress>, engine: Engine, show_keys: bool) -> Self {
         let clock = Clock::new();
-        Self {
+        let node = Self {
             name,
             addresses,
             engine,
@@ -104,7 +104,16 @@ impl Node {
             show_keys,
             audit: None,
             key_hasher: RandomState::new(),
-        }
+        };
+        node.refresh_clock();
+        node
+    }
+
+    /// Takes over what the wall clock says, for what is shown and for the windows of the limits: at the
+    /// start, and then once a [`crate::clock::REFRESH`].
+    pub fn refresh_clock(&self) {
+        let (now_ns, unix_ns) = self.clock.refresh();
+        self.limiter().set_wall(now_ns, unix_ns);
     }
 
     /// The same node, what it lets through being recorded by `audit`.
@@ -357,7 +366,12 @@ impl Node {
     /// A node with one limit, `per-key`: `burst` units and one more each hour.
     pub(crate) fn with_burst(burst: u64) -> std::sync::Arc<Self> {
         let rate = limiter::Rate { count: 1, period_ns: 3_600 * 1_000_000_000 };
-        let limit = limiter::Limit::new("per-key", limiter::Quota::TokenBucket { rate, burst });
+        Self::with_quota(limiter::Quota::TokenBucket { rate, burst })
+    }
+
+    /// A node with one limit, `per-key`.
+    pub(crate) fn with_quota(quota: limiter::Quota) -> std::sync::Arc<Self> {
+        let limit = limiter::Limit::new("per-key", quota);
         let plan = limiter::Plan::compile(vec![limit], limiter::Unmatched::Allow);
         let store = limiter::StoreConfig {
             memory_bytes: 1 << 20,
@@ -389,6 +403,21 @@ mod tests {
         let denied = node.decide(NOW_NS, &check(), Door::Http).expect("a sound request");
         assert_eq!(denied.verdict.reason, Reason::Limit);
         assert_eq!(denied.verdict.retry_after.to_secs(), Some(3_600));
+    }
+
+    #[test]
+    fn windows_lie_where_the_wall_clock_of_the_node_says() {
+        const DAY_MS: u64 = 86_400_000;
+        let window = limiter::Window::Period(DAY_MS * 1_000_000);
+        let node = Node::with_quota(limiter::Quota::FixedWindow { limit: 1, window });
+        let now_ns = node.clock().now_ns();
+        node.decide(now_ns, &check(), Door::Http).expect("a sound request");
+        let denied = node.decide(now_ns, &check(), Door::Http).expect("a sound request").verdict;
+        assert_eq!(denied.reason, Reason::Limit);
+        // Midnight UTC, to the millisecond that times are rounded up to.
+        let at_ms = node.clock().unix_ms(now_ns, denied.retry_after).expect("a wait");
+        assert_eq!(at_ms % DAY_MS, 0, "{at_ms}");
+        assert_eq!(denied.window.to_ms(), Some(DAY_MS));
     }
 
     #[test]

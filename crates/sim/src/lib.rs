@@ -7,6 +7,7 @@
 pub mod attack;
 pub mod blip;
 pub mod clock;
+pub mod compare;
 pub mod dice;
 pub mod exact;
 pub mod network;

@@ -1,5 +1,6 @@
 //! What the tests are made of: a node as a process, callers at its doors, and what it says of itself.
 
+pub(crate) mod algorithm;
 pub(crate) mod answer;
 pub(crate) mod caller;
 pub(crate) mod config;

@@ -5,7 +5,7 @@
 use std::net::Ipv4Addr;
 use std::process::{Child, Command, Stdio};
 
-use super::process::{Background, Ended, finish, is_in_ci, say_left_out};
+use super::process::{Background, Ended, finish, leave_out};
 use super::time::PATIENCE;
 use super::wait_until;
 
@@ -26,17 +26,12 @@ pub(crate) struct Network {
 struct Namespace(Background);
 
 impl Network {
-    /// So many hosts that reach each other. None where this machine does not let us make them, which
-    /// is said aloud; in CI it is a fault.
+    /// So many hosts that reach each other. None where this machine does not let us make them.
     pub(crate) fn open(hosts: usize) -> Option<Self> {
         match Self::try_open(hosts) {
             Ok(network) => Some(network),
             Err(why) => {
-                assert!(
-                    !is_in_ci(),
-                    "there are no network namespaces, and in CI there must be: {why}"
-                );
-                say_left_out(&format!("hosts in network namespaces: {why}"));
+                leave_out(&format!("hosts in network namespaces: {why}"));
                 None
             }
         }

@@ -14,7 +14,7 @@ pub(crate) use log::{Log, SlidingLog};
 pub(crate) use token_bucket::{Room, TokenBucket};
 pub(crate) use window::{Part, WindowCount, WindowCounter};
 
-use crate::{Quota, Rate, Wait};
+use crate::{Quota, Rate};
 
 /// One moment on both clocks of a node.
 #[derive(Clone, Copy, Debug)]
@@ -96,14 +96,6 @@ impl Algorithm {
         match self {
             Self::Level(bucket) => bucket.remaining(missing),
             Self::Count(counter) => counter.remaining(missing),
-        }
-    }
-
-    /// Time in which an empty bucket fills, or over which the units are counted.
-    pub(crate) fn window(&self) -> Wait {
-        match self {
-            Self::Level(bucket) => bucket.window(),
-            Self::Count(counter) => counter.period(),
         }
     }
 }

@@ -6,7 +6,6 @@ use super::ledger::Ledger;
 use super::stand::saturated;
 use crate::Limiter;
 use crate::algorithm::Counter;
-use crate::store::Room;
 
 impl Limiter {
     /// Appends how every bucket stands that is not as if untouched, from the part `from` on, until
@@ -72,7 +71,9 @@ impl Limiter {
         for same in standings.chunk_by(|a, b| a.bucket == b.bucket) {
             let Some(standing) = same.first() else { continue };
             self.store().with(standing.bucket.hash, now_ns, self.plan(), |shard, now| {
-                shard.make_room(Room::ONE, now, self.plan());
+                let all = same.iter().flat_map(|it| [it.missing, it.charge]);
+                let units = all.fold(0i64, i64::saturating_add);
+                self.make_room(shard, standing.bucket, units, now);
                 let Some(mut account) = self.account(shard, standing.bucket, now) else { return };
                 let shared = account.shared();
                 match shared.counter() {
@@ -108,7 +109,7 @@ fn stand_of_count(account: &mut Account<'_>, counter: &Counter, out: &mut Vec<St
     let (bucket, shared, demand) = (account.bucket(), account.shared(), demand_of(account));
     let shift = shared.scale.shift;
     let ticks = |units: u64| saturated(shared.ticks(units));
-    let (common, charged) = (account.common_parts(counter), account.charged_parts(counter));
+    let (common, charged) = account.told_parts(counter);
     let empty = Standing { bucket, missing: 0, charge: 0, others: 0, shift, when: account.when() };
     let first = out.len();
     out.extend(common.into_iter().map(|(when, units)| Standing {

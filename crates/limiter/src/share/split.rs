@@ -14,7 +14,7 @@ use super::stand::saturated;
 use super::view::View;
 use crate::Limiter;
 use crate::algorithm::Counter;
-use crate::store::{LockedAll, Room, Shard};
+use crate::store::{LockedAll, Shard};
 
 impl Limiter {
     /// Peers were lost in one step. For all buckets at one moment: charges are drained as the old group
@@ -173,7 +173,7 @@ impl Limiter {
                 let Some(mut account) = self.account(shard, bucket, now_ns) else { continue };
                 if let Some(counter) = account.shared().counter() {
                     let per_unit = account.shared().per_unit();
-                    let sums = account.charged_parts(counter).into_iter().map(|(when, units)| {
+                    let sums = account.told_parts(counter).1.into_iter().map(|(when, units)| {
                         let ticks = i128::from(units) * i128::from(per_unit);
                         Sum { bucket, ticks: saturated(ticks), when }
                     });
@@ -192,7 +192,7 @@ impl Limiter {
     pub fn charge_sums(&self, now_ns: u64, sums: &[Sum]) {
         for sum in sums {
             self.store().with(sum.bucket.hash, now_ns, self.plan(), |shard, now| {
-                shard.make_room(Room::ONE, now, self.plan());
+                self.make_room(shard, sum.bucket, sum.ticks, now);
                 if let Some(mut account) = self.account(shard, sum.bucket, now) {
                     self.charge(&mut account, i128::from(sum.ticks), sum.when);
                 }
@@ -235,7 +235,7 @@ impl Limiter {
             let charges: Vec<_> =
                 shard.ledger_mut().into_iter().flat_map(Ledger::take_charges).collect();
             for charge in charges {
-                shard.make_room(Room::ONE, now_ns, self.plan());
+                self.make_room(shard, charge.bucket, charge.ticks, now_ns);
                 if let Some(mut account) = self.account(shard, charge.bucket, now_ns) {
                     match (account.shared().counter(), charge.count()) {
                         (Some(counter), Some(count)) => account.absorb(counter, count),

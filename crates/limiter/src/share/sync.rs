@@ -7,7 +7,7 @@ use super::fleet::FleetEvent;
 use super::members::Members;
 use super::stand::saturated;
 use crate::algorithm::{Algorithm, Counter};
-use crate::store::Room;
+use crate::store::Shard;
 use crate::{Freshness, Limiter};
 
 /// Which flush carries a bucket.
@@ -106,7 +106,7 @@ impl Limiter {
         for delta in deltas {
             let is_urgent =
                 self.store().with(delta.bucket.hash, now_ns, self.plan(), |shard, now| {
-                    shard.make_room(Room::ONE, now, self.plan());
+                    self.make_room(shard, delta.bucket, delta.spent, now);
                     self.account(shard, delta.bucket, now)
                         .is_some_and(|mut account| self.receive_one(&mut account, delta, is_calm))
                 });
@@ -188,10 +188,18 @@ impl Limiter {
         self.fleet().map_or_else(|| vec![0; self.plan().rules().len()], super::Fleet::deepest_debts)
     }
 
+    /// Makes room in `shard` for `units` more of `bucket`, if there is none and something is at rest.
+    pub(super) fn make_room(&self, shard: &mut Shard, bucket: Bucket, units: i64, now_ns: u64) {
+        if let Some(shared) = self.plan().shared(bucket.slot) {
+            let units = u64::try_from(units).unwrap_or(0);
+            shard.make_room_for((bucket.hash, units), &shared.algorithm, now_ns, self.plan());
+        }
+    }
+
     /// The account of `bucket` in `shard`; none where its rule counts nothing.
     pub(crate) fn account<'s>(
         &'s self,
-        shard: &'s mut crate::store::Shard,
+        shard: &'s mut Shard,
         bucket: Bucket,
         now_ns: u64,
     ) -> Option<Account<'s>> {

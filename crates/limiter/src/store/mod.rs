@@ -26,7 +26,7 @@ use shard::{
     Bucket, CELL_BYTES, COUNT_CELLS, TABLE_BUCKETS_MAX, TABLE_BYTES_PER_BUCKET, Times, buckets_of,
     entries_of,
 };
-pub(crate) use shard::{Room, Shard};
+pub(crate) use shard::{Shard, Space};
 
 /// Most entries of a shard.
 const SHARD_ENTRIES_MAX: usize = entries_of(TABLE_BUCKETS_MAX);
@@ -54,7 +54,7 @@ const SWEEP_LOCK_BUCKETS: usize = 1024;
 pub(crate) struct Store {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
     overflow: CachePadded<Mutex<Overflow>>,
-    room_per_shard: Room,
+    space_per_shard: Space,
     horizon_ns: u64,
     /// Shard that the sweep visits next.
     sweep_at: AtomicUsize,
@@ -66,7 +66,7 @@ pub(crate) struct Store {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Layout {
     shards: usize,
-    room: Room,
+    space: Space,
 }
 
 impl Layout {
@@ -85,7 +85,8 @@ impl Layout {
         // Shards of few entries would fill unevenly; one of few and large entries is as quick.
         let shards = cells.div_ceil(SHARD_ENTRIES_MAX).min((wanted / SHARD_ENTRIES_MIN).max(1));
         let cells = cells / shards;
-        Self { shards, room: Room { entries: cells.min((wanted / shards).max(1)), cells } }
+        let entries = cells.min((wanted / shards).max(1));
+        Self { shards, space: Space::new(entries, cells) }
     }
 }
 
@@ -95,7 +96,7 @@ fn weight(plan: &Plan) -> usize {
         shared.counter().map_or(1, |counter| {
             // A log grows by a part at a time, and holds as much again of debt.
             let log_bytes = counter.bytes_to_grow(None, counter.limit()) * 5 / 4;
-            COUNT_CELLS + log_bytes.div_ceil(CELL_BYTES)
+            COUNT_CELLS as usize + log_bytes.div_ceil(CELL_BYTES)
         })
     });
     weights.max().unwrap_or(1)
@@ -127,13 +128,14 @@ impl Store {
     ) -> Self {
         let layout = Layout::new(memory_bytes, entries_max, weight(plan), view.is_some());
         let view = view.map(Arc::new);
-        let room = layout.room;
-        let ledger = || Some(Ledger::new(Arc::clone(view.as_ref()?), rows_of(room.cells)));
-        let shard = || CachePadded::new(Mutex::new(Shard::new(room, ledger())));
+        let space = layout.space;
+        let ledger =
+            || Some(Ledger::new(Arc::clone(view.as_ref()?), rows_of(space.cells as usize)));
+        let shard = || CachePadded::new(Mutex::new(Shard::new(space, ledger())));
         Self {
             shards: (0..layout.shards).map(|_| shard()).collect(),
             overflow: CachePadded::new(Mutex::new(Overflow::new(plan.rules().len()))),
-            room_per_shard: room,
+            space_per_shard: space,
             horizon_ns: plan.horizon_ns(),
             sweep_at: AtomicUsize::new(0),
             wall_offset_ns: AtomicI64::new(0),
@@ -153,7 +155,7 @@ impl Store {
     }
 
     pub(crate) fn entries_max(&self) -> u64 {
-        (self.shards.len() * self.room_per_shard.entries) as u64
+        self.shards.len() as u64 * u64::from(self.space_per_shard.entries)
     }
 
     /// Entries held, and bytes that their tables take. Visits every shard.
@@ -249,7 +251,7 @@ impl Store {
     }
 
     fn lock_shard(&self, index: usize) -> LockedShard<'_> {
-        LockedShard { index, shard: self.shards[index].lock(), promised: Room::NONE }
+        LockedShard { index, shard: self.shards[index].lock(), promised: Space::NONE }
     }
 
     /// The shard of `hash`. Tables use the lowest and the highest bits of a hash, so the shard is
@@ -283,7 +285,7 @@ impl Store {
 
     /// Buckets that a sweep of everything visits: what [`Store::sweep`] counts for a whole round.
     pub(crate) fn sweep_round(&self) -> usize {
-        self.shards.len() * buckets_of(self.room_per_shard.cells).max(SWEEP_LOCK_BUCKETS)
+        self.shards.len() * buckets_of(self.space_per_shard.cells as usize).max(SWEEP_LOCK_BUCKETS)
     }
 }
 
@@ -302,7 +304,7 @@ struct LockedShard<'s> {
     shard: MutexGuard<'s, Shard>,
     /// What this request may still add here: new entries, and ones that it found, which may be at rest
     /// and make room for another before they are written.
-    promised: Room,
+    promised: Space,
 }
 
 /// All shards, locked at one time.
@@ -361,7 +363,7 @@ impl Locked<'_> {
         if let Algorithm::Level(level) = &shared.algorithm
             && let Some((bucket, entry)) = locked.shard.find(hash)
         {
-            locked.promised = locked.promised.plus(Room::ONE);
+            locked.promised = locked.promised.plus(Space::ONE);
             let missing = TokenBucket::missing(entry.full_at(), level.tick(self.now_ns));
             return (Place::Shard { at, bucket: Some(bucket) }, missing);
         }
@@ -371,7 +373,7 @@ impl Locked<'_> {
             algorithm => locked.shard.missing(hash, algorithm, self.now_ns),
         };
         let has_entry = missing > 0 || locked.shard.count(hash).is_some();
-        if !has_entry || need.cells > COUNT_CELLS {
+        if !has_entry || need.cells > Space::COUNT.cells {
             let wanted = locked.promised.plus(need);
             let (has_room, evicted) = locked.shard.make_room(wanted, self.now_ns, self.plan);
             self.evicted += evicted;

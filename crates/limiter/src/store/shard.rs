@@ -74,7 +74,7 @@ impl Entry {
 
 /// Cells of a row in the table of counts: with as many rows as there are cells for, that table takes no
 /// more than one of levels would.
-pub(crate) const COUNT_CELLS: usize = 4;
+pub(crate) const COUNT_CELLS: u32 = 4;
 /// Bytes of a log that are a cell: what an entry takes of a table that is as full as it may be.
 pub(crate) const CELL_BYTES: usize = TABLE_BYTES_PER_BUCKET * 4 / 3;
 
@@ -83,14 +83,24 @@ pub(crate) type Bucket = usize;
 
 /// What a shard may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Room {
+pub(crate) struct Space {
     /// Entries, of whatever kind.
-    pub(crate) entries: usize,
+    pub(crate) entries: u32,
     /// Memory, in what the entry of a level takes.
-    pub(crate) cells: usize,
+    pub(crate) cells: u32,
 }
 
-impl Room {
+impl Space {
+    /// So many entries, and so many cells.
+    pub(crate) fn new(entries: usize, cells: usize) -> Self {
+        Self { entries: saturated(entries), cells: saturated(cells) }
+    }
+
+    /// Entries of levels that fit.
+    fn levels(self) -> usize {
+        self.entries.min(self.cells) as usize
+    }
+
     /// Nothing.
     pub(crate) const NONE: Self = Self { entries: 0, cells: 0 };
     /// The entry of a count that takes nothing beside it.
@@ -99,8 +109,15 @@ impl Room {
     pub(crate) const ONE: Self = Self { entries: 1, cells: 1 };
 
     pub(crate) fn plus(self, more: Self) -> Self {
-        Self { entries: self.entries + more.entries, cells: self.cells + more.cells }
+        Self {
+            entries: self.entries.saturating_add(more.entries),
+            cells: self.cells.saturating_add(more.cells),
+        }
     }
+}
+
+fn saturated(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 /// A table of entries and how far its sweep has come.
@@ -109,7 +126,7 @@ pub(crate) struct Shard {
     table: HashTable<Entry>,
     /// The buckets that are counts; none until there is one.
     counts: Option<Box<Counts>>,
-    room: Room,
+    space: Space,
     /// What the wall clock is ahead of the monotonic one, in nanoseconds.
     wall_offset_ns: i64,
     /// Latest time that the shard was entered at: its time never goes back.
@@ -145,12 +162,12 @@ pub(crate) struct Step {
 }
 
 impl Shard {
-    pub(crate) fn new(room: Room, ledger: Option<Ledger>) -> Self {
+    pub(crate) fn new(space: Space, ledger: Option<Ledger>) -> Self {
         Self {
             ledger: ledger.map(Box::new),
             table: HashTable::new(),
             counts: None,
-            room,
+            space,
             wall_offset_ns: 0,
             entered_ns: 0,
             swept_ns: 0,
@@ -175,7 +192,7 @@ impl Shard {
     /// Cells taken.
     fn cells(&self) -> usize {
         let counts = self.counts().map_or(0, |counts| {
-            counts.len() * COUNT_CELLS + counts.heap_bytes().div_ceil(CELL_BYTES)
+            counts.len() * COUNT_CELLS as usize + counts.heap_bytes().div_ceil(CELL_BYTES)
         });
         self.table.len() + counts
     }
@@ -281,16 +298,19 @@ impl Shard {
     }
 
     /// Whether `wanted` has room as things are.
-    pub(crate) fn has_room(&self, wanted: Room) -> bool {
-        self.len() + wanted.entries <= self.room.entries
-            && self.cells() + wanted.cells <= self.room.cells
+    pub(crate) fn has_room(&self, wanted: Space) -> bool {
+        self.len() + wanted.entries as usize <= self.space.entries as usize
+            && self.cells() + wanted.cells as usize <= self.space.cells as usize
     }
 
     /// What `units` more of the bucket `hash` need, beside an entry of it if there is none.
-    pub(crate) fn need(&self, hash: u64, algorithm: &Algorithm, units: u64) -> Room {
-        let Algorithm::Count(counter) = algorithm else { return Room::ONE };
+    pub(crate) fn need(&self, hash: u64, algorithm: &Algorithm, units: u64) -> Space {
+        let Algorithm::Count(counter) = algorithm else { return Space::ONE };
         let log_bytes = counter.bytes_to_grow(self.count(hash), units);
-        Room { entries: 1, cells: COUNT_CELLS + log_bytes.div_ceil(CELL_BYTES) }
+        Space {
+            entries: 1,
+            cells: COUNT_CELLS.saturating_add(saturated(log_bytes.div_ceil(CELL_BYTES))),
+        }
     }
 
     /// Ticks missing in the bucket `hash`.
@@ -324,7 +344,7 @@ impl Shard {
         now_ns: u64,
         act: impl FnOnce(&mut Count) -> R,
     ) -> R {
-        let (now, rows_max) = (self.now(now_ns), self.room.cells / COUNT_CELLS);
+        let (now, rows_max) = (self.now(now_ns), (self.space.cells / COUNT_CELLS) as usize);
         let counts = self.counts.get_or_insert_default();
         let (result, has_grown) = counts.change(bucket, counter, now, rows_max, act);
         if has_grown {
@@ -342,7 +362,7 @@ impl Shard {
 
     /// Whether `wanted` has room, after dropping what is at rest among a bounded number
     /// of buckets if they have not. Also returns how many were dropped.
-    pub(crate) fn make_room(&mut self, wanted: Room, now_ns: u64, plan: &Plan) -> (bool, u64) {
+    pub(crate) fn make_room(&mut self, wanted: Space, now_ns: u64, plan: &Plan) -> (bool, u64) {
         if self.has_room(wanted) {
             return (true, 0);
         }
@@ -350,8 +370,20 @@ impl Shard {
         (self.has_room(wanted), step.dropped)
     }
 
+    /// As [`Shard::make_room`], for `units` more of the bucket `hash`.
+    pub(crate) fn make_room_for(
+        &mut self,
+        (hash, units): (u64, u64),
+        algorithm: &Algorithm,
+        now_ns: u64,
+        plan: &Plan,
+    ) {
+        let need = self.need(hash, algorithm, units);
+        self.make_room(need, now_ns, plan);
+    }
+
     /// Whether [`Shard::make_room`] would find room for `wanted`, if one entry gives way.
-    pub(crate) fn could_make_room(&self, wanted: Room, now_ns: u64, plan: &Plan) -> bool {
+    pub(crate) fn could_make_room(&self, wanted: Space, now_ns: u64, plan: &Plan) -> bool {
         let end = self.table_buckets().min(self.hand.saturating_add(EVICTION_BUCKETS_MAX));
         self.has_room(wanted) || (self.hand..end).any(|at| self.at_rest(at, now_ns, plan).is_some())
     }
@@ -393,10 +425,10 @@ impl Shard {
     /// larger table, or, at the largest, by one of the same size without the marks.
     #[cold]
     fn grow(&mut self) {
-        if self.table.num_buckets() < buckets_of(self.room.entries.min(self.room.cells)) {
+        if self.table.num_buckets() < buckets_of(self.space.levels()) {
             self.table.reserve(1, |entry| entry.hash);
         } else {
-            let fresh = HashTable::with_capacity(self.room.entries.min(self.room.cells));
+            let fresh = HashTable::with_capacity(self.space.levels());
             for entry in std::mem::replace(&mut self.table, fresh) {
                 self.table.insert_unique(entry.hash, entry, |entry| entry.hash);
             }
@@ -443,7 +475,7 @@ impl Shard {
         let finished = end >= self.table_buckets();
         let mut absent = 0;
         if finished {
-            absent = buckets_of(self.room.cells).saturating_sub(end);
+            absent = buckets_of(self.space.cells as usize).saturating_sub(end);
             self.hand = 0;
             self.swept_ns = self.pass_started_ns;
             self.shrink();

@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod algorithms;
 mod arithmetic;
 mod concurrency;
 mod limits;
@@ -13,5 +14,6 @@ mod plan;
 mod properties;
 mod share;
 mod support;
+mod wall;
 mod why;
 mod witness;

@@ -3,14 +3,14 @@
 //! Memory is bounded: there are as many buckets in it as [`BUCKETS_MAX`]. Where the files have more,
 //! they are read several times, each time for a part of the buckets.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 
 use super::clocks::{Alignment, align};
 use super::reader::Damage;
 use super::record::LimitRecord;
 use super::recorder::Sample;
-use super::survey::{Life, Survey};
+use super::survey::{Life, Survey, Unjudged};
 use super::timeline::{Event, Timeline};
 use super::worst::{Measurer, Window, Windows};
 
@@ -61,6 +61,8 @@ pub struct ClusterFindings {
     pub late: u64,
     /// What is to be said about each limit, by name.
     pub limits: Vec<LimitFindings>,
+    /// The limits that are no buckets, for which there is nothing to compare a window with.
+    pub unjudged: Vec<Unjudged>,
 }
 
 /// A start of a node that others knew, and that has no records.
@@ -146,8 +148,13 @@ pub(super) fn examine_within(
     let Survey { lives, limits, differing, damages, copies, .. } = Survey::of(paths)?;
     let is_wanted =
         |limit: &LimitRecord| options.limit.as_ref().is_none_or(|wanted| *wanted == limit.name);
-    if !lives.is_empty() && options.limit.is_some() && !limits.values().any(is_wanted) {
-        let names: Vec<_> = limits.values().map(|limit| format!("`{}`", limit.name)).collect();
+    let others = lives.iter().flat_map(|life| life.unjudged.values());
+    let unjudged: BTreeSet<_> = others.map(|limit| limit.name.clone()).collect();
+    let is_unjudged = options.limit.as_ref().is_some_and(|wanted| unjudged.contains(wanted));
+    let is_known = is_unjudged || limits.values().any(is_wanted);
+    if !lives.is_empty() && options.limit.is_some() && !is_known {
+        let judged = limits.values().map(|limit| &limit.name);
+        let names: Vec<_> = judged.chain(&unjudged).map(|name| format!("`{name}`")).collect();
         let wanted = options.limit.as_deref().unwrap_or_default();
         return Err(format!(
             "no spend of `{wanted}` is recorded; those with any: {}",
@@ -161,7 +168,7 @@ pub(super) fn examine_within(
         groups.entry(key).or_default().push(life);
     }
     let clusters = groups.into_values().map(|lives| {
-        let mut findings = ClusterFindings::new(lives);
+        let mut findings = ClusterFindings::new(lives, options.limit.as_deref());
         findings.find(&limits, options.keys.max(1), buckets_max.max(1));
         for found in &mut findings.limits {
             found.differs = differing.contains(&found.limit.id);
@@ -172,7 +179,7 @@ pub(super) fn examine_within(
 }
 
 impl ClusterFindings {
-    fn new(lives: Vec<Life>) -> Self {
+    fn new(lives: Vec<Life>, wanted: Option<&str>) -> Self {
         let alignment = align(&lives.iter().collect::<Vec<_>>());
         let mut nodes: Vec<_> = lives.iter().map(|life| life.begin.node.clone()).collect();
         nodes.sort();
@@ -185,6 +192,18 @@ impl ClusterFindings {
         let sample = lives.iter().map(|life| life.begin.sample).max().unwrap_or(1);
         let unsettled = unsettled(&lives, &alignment);
         let (late, limits) = (0, Vec::new());
+        let mut unjudged = BTreeMap::<u64, Unjudged>::new();
+        for (id, limit) in lives.iter().flat_map(|life| &life.unjudged) {
+            let is_wanted = wanted.is_none_or(|wanted| wanted == limit.name);
+            match unjudged.get_mut(id) {
+                Some(all) => {
+                    all.spends += limit.spends;
+                    all.admitted = all.admitted.saturating_add(limit.admitted);
+                }
+                None if is_wanted => drop(unjudged.insert(*id, limit.clone())),
+                None => {}
+            }
+        }
         Self {
             lives,
             nodes,
@@ -196,6 +215,7 @@ impl ClusterFindings {
             unsettled,
             late,
             limits,
+            unjudged: unjudged.into_values().collect(),
         }
     }
 

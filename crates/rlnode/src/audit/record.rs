@@ -18,8 +18,10 @@ pub enum Record {
     Begin(Begin),
     /// The first record of every block: the time that it covers.
     Span(Span),
-    /// A limit, before its first spend in the file.
+    /// A limit that is a bucket, before its first spend in the file.
     Limit(LimitRecord),
+    /// Any other limit, before its first spend in the file.
+    Other(OtherRecord),
     /// Units taken or given back.
     Spend(Spend),
     /// What the node knew of its cluster.
@@ -83,6 +85,24 @@ pub struct LimitRecord {
     pub shadow: bool,
     /// Its accuracy is `fast`.
     pub fast: bool,
+    /// `name`, or `name/override`.
+    pub name: String,
+}
+
+/// A limit or an override that counts by windows or a log: its spends are recorded, and have no worst
+/// window above `burst + rate * t`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OtherRecord {
+    /// What spends of this file call it.
+    pub slot: u16,
+    /// Its identity, the same on all nodes.
+    pub id: u64,
+    /// It decides nothing.
+    pub shadow: bool,
+    /// Its accuracy is `fast`.
+    pub fast: bool,
+    /// How it counts, as the configuration file says.
+    pub algorithm: String,
     /// `name`, or `name/override`.
     pub name: String,
 }
@@ -151,6 +171,7 @@ const STATE: u8 = 7;
 const GAP: u8 = 8;
 const REMOVED: u8 = 9;
 const END: u8 = 10;
+const OTHER: u8 = 11;
 
 const IS_SHADOW: u8 = 1;
 const IS_FAST: u8 = 2;
@@ -172,6 +193,7 @@ impl Record {
                 append_numbers(out, &[*from_ns, *until_ns, *wall_ns]);
             }
             Self::Limit(limit) => append_limit(limit, out),
+            Self::Other(other) => append_other(other, out),
             Self::Spend(spend) => {
                 out.extend_from_slice(&spend.slot.to_le_bytes());
                 append_numbers(out, &[spend.hash, spend.at_ns, spend.units]);
@@ -193,6 +215,7 @@ impl Record {
             Self::Begin(_) => BEGIN,
             Self::Span(_) => SPAN,
             Self::Limit(_) => LIMIT,
+            Self::Other(_) => OTHER,
             Self::Spend(Spend { kind: SpendKind::Check, .. }) => CHECK,
             Self::Spend(Spend { kind: SpendKind::Debit, .. }) => DEBIT,
             Self::Spend(Spend { kind: SpendKind::Refund, .. }) => REFUND,
@@ -227,9 +250,20 @@ fn append_begin(begin: &Begin, out: &mut Vec<u8>) {
 fn append_limit(limit: &LimitRecord, out: &mut Vec<u8>) {
     out.extend_from_slice(&limit.slot.to_le_bytes());
     append_numbers(out, &[limit.id, limit.count, limit.period_ns, limit.burst]);
-    let (shadow, fast) = (u8::from(limit.shadow) * IS_SHADOW, u8::from(limit.fast) * IS_FAST);
-    out.push(shadow | fast);
+    out.push(flags(limit.shadow, limit.fast));
     append_text(out, &limit.name);
+}
+
+fn append_other(other: &OtherRecord, out: &mut Vec<u8>) {
+    out.extend_from_slice(&other.slot.to_le_bytes());
+    append_numbers(out, &[other.id]);
+    out.push(flags(other.shadow, other.fast));
+    append_text(out, &other.algorithm);
+    append_text(out, &other.name);
+}
+
+fn flags(shadow: bool, fast: bool) -> u8 {
+    u8::from(shadow) * IS_SHADOW | u8::from(fast) * IS_FAST
 }
 
 fn append_state(state: &State, out: &mut Vec<u8>) {
@@ -293,6 +327,7 @@ fn read(kind: u8, mut fields: Fields<'_>) -> Result<Option<Record>, Malformed> {
             wall_ns: fields.time()?,
         }),
         LIMIT => Record::Limit(read_limit(&mut fields)?),
+        OTHER => Record::Other(read_other(&mut fields)?),
         CHECK => Record::Spend(read_spend(SpendKind::Check, &mut fields)?),
         DEBIT => Record::Spend(read_spend(SpendKind::Debit, &mut fields)?),
         REFUND => Record::Spend(read_spend(SpendKind::Refund, &mut fields)?),
@@ -332,6 +367,13 @@ fn read_limit(fields: &mut Fields<'_>) -> Result<LimitRecord, Malformed> {
         return Err(Malformed);
     }
     Ok(LimitRecord { slot, id, count, period_ns, burst, shadow, fast, name: fields.text()? })
+}
+
+fn read_other(fields: &mut Fields<'_>) -> Result<OtherRecord, Malformed> {
+    let (slot, id, flags) = (fields.u16()?, fields.u64()?, fields.u8()?);
+    let (shadow, fast) = (flags & IS_SHADOW != 0, flags & IS_FAST != 0);
+    let (algorithm, name) = (fields.text()?, fields.text()?);
+    Ok(OtherRecord { slot, id, shadow, fast, algorithm, name })
 }
 
 fn read_spend(kind: SpendKind, fields: &mut Fields<'_>) -> Result<Spend, Malformed> {

@@ -7,8 +7,12 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
+use limiter::SpendKind;
+
 use super::reader::{BlockReader, Damage, Fault};
-use super::record::{Begin, Gap, LimitRecord, PeerRecord, Record, Records, Removed, Span, State};
+use super::record::{
+    Begin, Gap, LimitRecord, OtherRecord, PeerRecord, Record, Records, Removed, Span, State,
+};
 
 /// Most starts of nodes whose records are merged: their clocks are compared in pairs.
 pub const LIVES_MAX: usize = 4_096;
@@ -89,6 +93,8 @@ pub struct Life {
     pub has_end: bool,
     /// Spends in the files.
     pub spends: u64,
+    /// The limits among them that are no buckets, by identity. They are not judged.
+    pub unjudged: BTreeMap<u64, Unjudged>,
     /// Spends that are missing, and when.
     pub gaps: Vec<Gap>,
     /// Number of its last file that was removed to keep within the bound; 0: none was.
@@ -102,6 +108,19 @@ pub struct Life {
     pub peers: BTreeMap<(String, u64), (u64, u64)>,
     /// What it measured, by the name and the life of the peer.
     pub measures: BTreeMap<(String, u64), Measure>,
+}
+
+/// A limit that is not judged, and its spends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unjudged {
+    /// `name`, or `name/override`.
+    pub name: String,
+    /// How it counts.
+    pub algorithm: String,
+    /// Spends.
+    pub spends: u64,
+    /// Units of allowed checks.
+    pub admitted: u64,
 }
 
 /// What a fleet's files are.
@@ -171,6 +190,8 @@ impl Survey {
     fn read(&mut self, life: &mut Life) {
         let mut reading = Reading::default();
         for file in life.files.clone() {
+            // Slots mean nothing in another file.
+            reading.others.clear();
             let read = for_each_block(&file.path, |records| {
                 for record in records {
                     self.take(life, &mut reading, record);
@@ -194,7 +215,22 @@ impl Survey {
         match record {
             Record::Span(span) => life.take_span(reading, *span),
             Record::Limit(limit) => self.take_limit(limit),
-            Record::Spend(_) => life.spends += 1,
+            Record::Other(other) => {
+                reading.others.insert(other.slot, other.id);
+                let OtherRecord { name, algorithm, .. } = other.clone();
+                let unjudged = Unjudged { name, algorithm, ..Unjudged::default() };
+                life.unjudged.entry(other.id).or_insert(unjudged);
+            }
+            Record::Spend(spend) => {
+                life.spends += 1;
+                let other = reading.others.get(&spend.slot);
+                if let Some(unjudged) = other.and_then(|id| life.unjudged.get_mut(id)) {
+                    unjudged.spends += 1;
+                    let is_check = spend.kind == SpendKind::Check;
+                    let units = if is_check { spend.units } else { 0 };
+                    unjudged.admitted = unjudged.admitted.saturating_add(units);
+                }
+            }
             Record::State(state) => life.take_state(reading, state),
             Record::Gap(gap) => life.take_gap(*gap),
             Record::Removed(Removed { life: of, file }) => {
@@ -227,6 +263,8 @@ impl Survey {
 struct Reading {
     wall_offset_ns: Option<i64>,
     state: Option<State>,
+    /// Identities of the limits of the file that are not judged, by slot.
+    others: HashMap<u16, u64>,
 }
 
 impl Life {
@@ -239,6 +277,7 @@ impl Life {
             wall_step_ns: 0,
             has_end: false,
             spends: 0,
+            unjudged: BTreeMap::new(),
             gaps: Vec::new(),
             removed: 0,
             unsettled: Spans::default(),

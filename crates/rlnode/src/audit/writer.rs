@@ -8,13 +8,13 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::Duration;
 
-use limiter::{Accuracy, Plan, Quota, Spend};
+use limiter::{Accuracy, Plan, Quota, Rate, Spend};
 use tokio::sync::oneshot;
 
 use super::AuditSettings;
 use super::block::append_block;
 use super::files::{Files, Owner};
-use super::record::{Begin, Gap, LimitRecord, Record, Removed, Span, State};
+use super::record::{Begin, Gap, LimitRecord, OtherRecord, Record, Removed, Span, State};
 use super::recorder::{Counts, Order, QUEUE_LEN, Tail};
 use crate::log::Throttle;
 
@@ -90,8 +90,8 @@ pub fn start(
 #[derive(Debug)]
 pub(super) struct Writer {
     begin: Begin,
-    /// Every limit that counts, by slot.
-    limits: Vec<Option<LimitRecord>>,
+    /// The record of every limit that counts, by slot.
+    limits: Vec<Option<Record>>,
     /// Slots whose limit stands in the file that is open.
     told: Vec<bool>,
     tail: Tail,
@@ -228,7 +228,7 @@ impl Writer {
             && !std::mem::replace(told, true)
             && let Some(limit) = &self.limits[slot]
         {
-            Record::Limit(limit.clone()).append(&mut self.block.records);
+            limit.append(&mut self.block.records);
         }
         Record::Spend(spend).append(&mut self.block.records);
         self.block.spends += 1;
@@ -335,21 +335,20 @@ impl Writer {
     }
 }
 
-fn limit_record(plan: &Plan, slot: u16, rule: &limiter::Rule) -> Option<LimitRecord> {
-    let (Quota::TokenBucket { rate, burst } | Quota::LeakyBucket { rate, burst, .. }) =
-        *rule.quota()
-    else {
-        return None;
-    };
+/// What is recorded of `rule`; none: it counts nothing.
+fn limit_record(plan: &Plan, slot: u16, rule: &limiter::Rule) -> Option<Record> {
     let limit = plan.limits().get(rule.at().limit)?;
-    Some(LimitRecord {
-        slot,
-        id: rule.id(),
-        count: rate.count,
-        period_ns: rate.period_ns,
-        burst,
-        shadow: limit.shadow,
-        fast: limit.accuracy == Accuracy::Fast,
-        name: rule.name().to_owned(),
+    let (id, name) = (rule.id(), rule.name().to_owned());
+    let (shadow, fast) = (limit.shadow, limit.accuracy == Accuracy::Fast);
+    Some(match *rule.quota() {
+        Quota::Deny | Quota::Unlimited => return None,
+        Quota::TokenBucket { rate, burst } | Quota::LeakyBucket { rate, burst, .. } => {
+            let Rate { count, period_ns } = rate;
+            Record::Limit(LimitRecord { slot, id, count, period_ns, burst, shadow, fast, name })
+        }
+        Quota::FixedWindow { .. } | Quota::SlidingWindow { .. } | Quota::SlidingLog { .. } => {
+            let algorithm = rule.quota().algorithm().unwrap_or_default().to_owned();
+            Record::Other(OtherRecord { slot, id, shadow, fast, algorithm, name })
+        }
     })
 }

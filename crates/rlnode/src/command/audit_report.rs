@@ -7,7 +7,7 @@ use limiter::{Accuracy, Rate};
 use serde::Serialize;
 
 use crate::audit::examine::{ClusterFindings, Findings, LimitFindings, Totals, Unrecorded};
-use crate::audit::survey::Life;
+use crate::audit::survey::{Life, Unjudged};
 use crate::audit::worst::{Measurer, Window};
 use crate::node::MAX_WAIT_MAX;
 
@@ -67,6 +67,19 @@ pub(super) struct ClusterReport {
     pub(super) late: u64,
     pub(super) nodes: Vec<LifeReport>,
     pub(super) limits: Vec<LimitReport>,
+    /// Limits that count by windows or a log, which are not judged.
+    pub(super) unjudged: Vec<UnjudgedReport>,
+}
+
+/// A limit that is not judged.
+#[derive(Debug, Serialize)]
+pub(super) struct UnjudgedReport {
+    pub(super) limit: String,
+    /// How it counts, as the configuration file says.
+    pub(super) algorithm: String,
+    pub(super) spends: u64,
+    /// Units of allowed checks.
+    pub(super) admitted: u64,
 }
 
 /// A start of a node that has no records here.
@@ -217,6 +230,7 @@ impl ClusterReport {
             late: found.late,
             nodes,
             limits: found.limits.iter().map(|limit| LimitReport::new(found, limit)).collect(),
+            unjudged: found.unjudged.iter().cloned().map(UnjudgedReport::from).collect(),
         }
     }
 }
@@ -291,6 +305,13 @@ impl LimitReport {
             judged: judged.map(show),
             worst: limit.worst.iter().map(show).collect(),
         }
+    }
+}
+
+impl From<Unjudged> for UnjudgedReport {
+    fn from(limit: Unjudged) -> Self {
+        let Unjudged { name, algorithm, spends, admitted } = limit;
+        Self { limit: name, algorithm, spends, admitted }
     }
 }
 

@@ -58,8 +58,11 @@ fn missing_in_words(report: &Report) -> Vec<String> {
                 missing.push(format!("{} of {}", duration(uncovered_ms(life)), life.node));
             }
         }
-        if cluster.limits.is_empty() {
+        if cluster.limits.is_empty() && cluster.unjudged.is_empty() {
             missing.push("any spend to judge".to_owned());
+        }
+        for limit in &cluster.unjudged {
+            missing.push(format!("a judgement of {} ({})", limit.limit, limit.algorithm));
         }
         for limit in cluster.limits.iter().filter(|it| it.judgement == Judgement::Nothing) {
             missing.push(format!("anything to judge of {}", limit.limit));
@@ -141,6 +144,14 @@ fn cluster_in_words(text: &mut String, cluster: &ClusterReport) {
     }
     cluster.nodes.iter().for_each(|node| life_in_words(text, node));
     cluster.limits.iter().for_each(|limit| limit_in_words(text, cluster, limit));
+    for limit in &cluster.unjudged {
+        let _ = writeln!(
+            text,
+            "limit {}: {}; {} spends, {} units admitted; NOT JUDGED: only token and leaky buckets \
+             have a rate and a burst to compare a window with",
+            limit.limit, limit.algorithm, limit.spends, limit.admitted
+        );
+    }
 }
 
 fn life_in_words(text: &mut String, life: &LifeReport) {

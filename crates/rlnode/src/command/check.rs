@@ -255,8 +255,13 @@ fn in_words(answer: &Answer) -> String {
             detail.retry_after,
             detail.reset_after,
         );
-        let shadow = if detail.shadow { " (shadow: decides nothing)" } else { "" };
-        let _ = write!(text, "\n  {line}{shadow}");
+        let _ = write!(text, "\n  {line}");
+        if detail.delay != Some(Duration::ZERO) {
+            let _ = write!(text, "; wait {} before acting", words::wait(detail.delay));
+        }
+        if detail.shadow {
+            text.push_str(" (shadow: decides nothing)");
+        }
     }
     if answer.details_cut {
         text.push_str("\n  and more limits, which found no room in the reply");
@@ -367,6 +372,30 @@ mod tests {
             ..denied
         };
         assert_eq!(in_words(&full), "denied by `per-key`: 0 of 100 left (full); try again in 1 s");
+    }
+
+    #[test]
+    fn a_turn_in_a_queue_is_told_with_what_to_do() {
+        let delay = Some(Duration::from_millis(1_980));
+        let detail = |limit_name: &str, delay, shadow| Detail {
+            limit_name: limit_name.to_owned(),
+            allowed: true,
+            reason: Some(Reason::Ok),
+            shadow,
+            limit: Some(100),
+            remaining: Some(0),
+            reset_after: Some(Duration::ZERO),
+            retry_after: Some(Duration::ZERO),
+            delay,
+        };
+        let details = vec![detail("a", Some(Duration::ZERO), false), detail("b", delay, true)];
+        let told = in_words(&Answer { delay, details, ..answer() });
+        assert_eq!(
+            told,
+            "allowed by `per-key`: 99 of 100 left; full again in 100 ms; wait 1.98 s before acting\n  \
+             allowed by `a`: 0 of 100 left\n  allowed by `b`: 0 of 100 left; wait 1.98 s before \
+             acting (shadow: decides nothing)"
+        );
     }
 
     #[test]

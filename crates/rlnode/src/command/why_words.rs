@@ -37,7 +37,8 @@ pub(super) fn in_words(why: &Why, unix_ms: u64) -> String {
     let _ =
         writeln!(text, "configuration: read {} ago, at the start", wait(why.configuration_age_ms));
     if let Some(now_ms) = why.now_ms {
-        let _ = writeln!(text, "clock: {}; decides nothing", clock_in_words(now_ms, unix_ms));
+        let _ =
+            writeln!(text, "clock: {}; only windows follow it", clock_in_words(now_ms, unix_ms));
     }
     text
 }
@@ -52,7 +53,10 @@ fn next_in_words(next: &NextWhy, why: &Why) -> String {
         name => format!(" by `{name}`"),
     };
     if next.allowed {
-        return format!("allowed{by}");
+        return match next.delay_ms {
+            Some(ms) if ms > 0 => format!("allowed{by}, to act in {}", wait(ms)),
+            _ => format!("allowed{by}"),
+        };
     }
     let because = match next.reason.as_str() {
         "limit" => "too few units are left".to_owned(),
@@ -127,7 +131,10 @@ fn counted_in_words(applied: &AppliedWhy) -> String {
         key => format!("one bucket for each `{key}`"),
     };
     let hash = applied.hash.as_deref().unwrap_or("none");
-    let costs = format!("{cost} of `{unit}`");
+    // A bucket that is no more than a bucket goes without saying.
+    let by = applied.algorithm.as_deref().filter(|algorithm| *algorithm != "token-bucket");
+    let by = by.map_or_else(String::new, |algorithm| format!(" ({algorithm})"));
+    let costs = format!("{cost} of `{unit}`{by}");
     match applied.counted.as_str() {
         "bucket" => format!("{costs}, {template}; this is {hash}"),
         "overflow" => {
@@ -253,6 +260,7 @@ mod tests {
                 key: "{key}".into(),
                 unit: "requests".into(),
                 cost: 1,
+                algorithm: Some("token-bucket".into()),
                 shadow: false,
                 allowed: Some(false),
                 reason: Some("share".into()),
@@ -280,6 +288,7 @@ mod tests {
                 limit_name: "per-key/pro".into(),
                 reason: "share".into(),
                 retry_after_ms: Some(80),
+                delay_ms: Some(0),
                 may_wait: true,
             }),
             limits,
@@ -325,7 +334,7 @@ acknowledged, 2 of them only reserved
 cluster edge: reaches 3 of 3 members
 member a: counted, heard 12 ms ago, lag 3 ms, round trip 400 us, 1 batches not acknowledged
 configuration: read 90 s ago, at the start
-clock: the node's wall clock is that of this host; decides nothing
+clock: the node's wall clock is that of this host; only windows follow it
 ";
         assert_eq!(in_words(&why(vec![limit(bucket())]), NOW_MS + 7), want);
     }
@@ -350,6 +359,7 @@ clock: the node's wall clock is that of this host; decides nothing
             limit_name: "l".into(),
             reason: reason.into(),
             retry_after_ms: None,
+            delay_ms: Some(0),
             may_wait: false,
         };
         let why = why(Vec::new());
@@ -365,6 +375,25 @@ clock: the node's wall clock is that of this host; decides nothing
         let none = NextWhy { limit_name: String::new(), ..next("unmatched") };
         let words = next_in_words(&none, &why);
         assert!(words.starts_with("denied: no limit matches (unmatched): the file"), "{words}");
+    }
+
+    #[test]
+    fn a_queue_says_how_long_to_wait_and_an_algorithm_its_name() {
+        let next = NextWhy {
+            allowed: true,
+            limit_name: "partner".into(),
+            reason: "ok".into(),
+            retry_after_ms: Some(0),
+            delay_ms: Some(1_980),
+            may_wait: false,
+        };
+        let words = next_in_words(&next, &why(Vec::new()));
+        assert_eq!(words, "allowed by `partner`, to act in 1.98 s");
+        let mut limit = limit(bucket());
+        limit.applied.as_mut().expect("it applies").algorithm = Some("leaky-bucket".into());
+        let words = limit_in_words(&limit, false);
+        let line = "  counts     1 of `requests` (leaky-bucket), one bucket for each `{key}`;";
+        assert!(words.contains(line), "{words}");
     }
 
     #[test]

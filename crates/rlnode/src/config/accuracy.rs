@@ -1,7 +1,7 @@
 //! How exactly a limit is held, in words: what is proven, what is not, and the worst that was found. The
 //! two are never mixed.
 
-use limiter::{Accuracy, Limit, Quota, Rate, WhenIsolated};
+use limiter::{Accuracy, Limit, Quota, Rate, WhenIsolated, Window};
 
 use super::cluster::Cluster;
 use super::error::quoted;
@@ -99,9 +99,14 @@ pub(super) fn in_words(
     quota: &Quota,
     is_short: bool,
 ) -> Vec<(&'static str, String)> {
-    let (Quota::TokenBucket { rate, burst } | Quota::LeakyBucket { rate, burst, .. }) = *quota
-    else {
-        return Vec::new();
+    let (rate, burst) = match quota {
+        Quota::Deny | Quota::Unlimited => return Vec::new(),
+        Quota::TokenBucket { rate, burst } | Quota::LeakyBucket { rate, burst, .. } => {
+            (*rate, *burst)
+        }
+        Quota::FixedWindow { .. } | Quota::SlidingWindow { .. } | Quota::SlidingLog { .. } => {
+            return of_windows(place, quota);
+        }
     };
     let exact = exact_in_words(burst, rate);
     let (cluster, around) = match place {
@@ -151,6 +156,39 @@ pub(super) fn in_words(
     ]);
     lines.extend(found);
     lines
+}
+
+/// The same of windows and logs. What they let through on one node follows from how they count; a ceiling
+/// for a cluster is not proven.
+fn of_windows(place: &Place<'_>, quota: &Quota) -> Vec<(&'static str, String)> {
+    let twice = |limit: u64| u128::from(limit) * 2;
+    let on_one = match quota {
+        Quota::FixedWindow { limit, window: Window::Period(period_ns) } => format!(
+            "exact: {limit} in each window, so at most {} in any {}",
+            twice(*limit),
+            show_time(u128::from(*period_ns), 1)
+        ),
+        Quota::FixedWindow { limit, .. } => format!("exact: {limit} in each window"),
+        Quota::SlidingWindow { limit, period_ns } => format!(
+            "at most {limit} in any {} if calls come evenly, at most {} however they come",
+            show_time(u128::from(*period_ns), 1),
+            twice(*limit)
+        ),
+        Quota::SlidingLog { limit, period_ns } => {
+            format!("exact: {limit} in any {}", show_time(u128::from(*period_ns), 1))
+        }
+        _ => return Vec::new(),
+    };
+    match place {
+        Place::Alone => vec![("proven:", on_one)],
+        Place::Among(_, around) if around.members < 2 => {
+            vec![("proven:", format!("{on_one}, while it is the only member"))]
+        }
+        Place::Among(..) | Place::Unknown(_) => vec![(
+            "not proven:",
+            "how much more members let through together; measured in docs/accuracy.md".into(),
+        )],
+    }
 }
 
 /// The worst that was found, labelled as [`in_words`] does.
@@ -245,6 +283,54 @@ mod tests {
             let short = told(&place, &limit, true);
             let line = want.lines().next().expect("a line");
             assert!(short.starts_with(line), "{short}");
+        }
+    }
+
+    #[test]
+    fn windows_and_logs_are_said_to_be_held_exactly_by_one_node_alone() {
+        let minute = 60_000_000_000;
+        let window = Window::Period(minute);
+        let day = limiter::Calendar::new(limiter::CalendarSpan::Day, "UTC").expect("a zone");
+        let cases = [
+            (
+                Quota::FixedWindow { limit: 100, window },
+                "exact: 100 in each window, so at most 200 in any 1 min",
+            ),
+            (
+                Quota::FixedWindow { limit: 7, window: Window::Calendar(day) },
+                "exact: 7 in each window",
+            ),
+            (
+                Quota::SlidingWindow { limit: 100, period_ns: minute },
+                "at most 100 in any 1 min if calls come evenly, at most 200 however they come",
+            ),
+            (Quota::SlidingLog { limit: 5, period_ns: 15 * minute }, "exact: 5 in any 15 min"),
+        ];
+        let (three, one, unknown) = (cluster(Some(3)), cluster(Some(1)), cluster(None));
+        for (quota, on_one) in cases {
+            let limit = Limit::new("l", quota);
+            for is_short in [false, true] {
+                let told = |cluster| told(&Place::new(cluster, None), &limit, is_short);
+                let proven = format!("{:<13} {on_one}", "proven:");
+                assert_eq!(told(None), format!("{proven}\n"));
+                assert_eq!(told(Some(&one)), format!("{proven}, while it is the only member\n"));
+                let not = "not proven:   how much more members let through together; measured in \
+                           docs/accuracy.md\n";
+                assert_eq!(told(Some(&three)), not);
+                assert_eq!(told(Some(&unknown)), not);
+            }
+        }
+    }
+
+    #[test]
+    fn a_leaky_bucket_is_held_as_a_token_bucket_of_its_numbers() {
+        let three = cluster(Some(3));
+        let place = Place::new(Some(&three), None);
+        let Quota::TokenBucket { rate, burst } = HUNDRED_PER_HOUR else { panic!("a bucket") };
+        for queue in [false, true] {
+            let leaky = Limit::new("l", Quota::LeakyBucket { rate, burst, queue });
+            let token = Limit::new("l", HUNDRED_PER_HOUR);
+            assert_eq!(told(&place, &leaky, false), told(&place, &token, false));
         }
     }
 

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use limiter::{Limit, Missing, Override, Quota, Rule, Selector, Unmatched, WhenIsolated};
+use limiter::{Limit, Missing, Override, Quota, Rule, Selector, Unmatched, WhenIsolated, Window};
 
 use super::accuracy::{self, Measured, Place, mode_in_words};
 use super::checked::Config;
@@ -13,12 +13,15 @@ use super::error::quoted;
 use super::limits::LimitSettings;
 use super::value::{show_rate, show_time};
 use super::warnings;
+use super::window::show_calendar;
 use super::written::nearest;
 
 /// Listed keys shown of one limit or override; the rest are counted.
 const KEYS_SHOWN_MAX: usize = 5;
 /// Names shown to somebody who asked for one that does not exist and is near to none.
 const NAMES_SHOWN_MAX: usize = 8;
+/// Bytes that a sliding log keeps of each unit: its time.
+const LOG_UNIT_BYTES: u64 = 8;
 
 /// No limit has the name that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,6 +161,10 @@ impl fmt::Display for Explained<'_> {
         writeln!(f, "{kind} {} (line {})", quoted(self.name), self.line)?;
         let mut say = |what: &str, words: &str| writeln!(f, "  {what:<13} {words}");
         say("lets through", &quota_in_words(self.quota))?;
+        let algorithm = algorithm_in_words(self.quota);
+        if !algorithm.is_empty() {
+            say("algorithm", &algorithm)?;
+        }
         match self.exception {
             None => say("matches", &selector_in_words(&self.limit.selector, "every request"))?,
             Some(exception) => {
@@ -222,21 +229,69 @@ fn cluster_in_words(cluster: &Cluster) -> String {
     )
 }
 
+/// How much passes.
 fn quota_in_words(quota: &Quota) -> String {
-    let (rate, burst) = match *quota {
-        Quota::Deny => return "nothing".into(),
-        Quota::Unlimited => return "everything".into(),
+    match quota {
+        Quota::Deny => "nothing".into(),
+        Quota::Unlimited => "everything".into(),
         Quota::TokenBucket { rate, burst } | Quota::LeakyBucket { rate, burst, .. } => {
-            (rate, burst)
+            let (period, count) = (u128::from(rate.period_ns), u128::from(rate.count));
+            let (one, full) =
+                (show_time(period, count), show_time(period * u128::from(*burst), count));
+            let rate = show_rate(*rate);
+            format!("{rate} sustained, burst {burst}, one per {one}; empty to full in {full}")
         }
-        Quota::FixedWindow { limit, .. }
-        | Quota::SlidingWindow { limit, .. }
-        | Quota::SlidingLog { limit, .. } => return format!("{limit}"),
+        Quota::FixedWindow { limit, window: Window::Period(ns) } => {
+            format!("{limit} in each window of {}", show_time(u128::from(*ns), 1))
+        }
+        Quota::FixedWindow { limit, window: Window::Calendar(calendar) } => {
+            format!("{limit} in each {}", show_calendar(calendar.span()))
+        }
+        Quota::SlidingWindow { limit, period_ns } => {
+            format!("{limit} in about any {}", show_time(u128::from(*period_ns), 1))
+        }
+        Quota::SlidingLog { limit, period_ns } => {
+            format!("at most {limit} in any {}", show_time(u128::from(*period_ns), 1))
+        }
+    }
+}
+
+/// What is to be known of how it counts; empty where nothing is, and for a token bucket, of which
+/// [`quota_in_words`] says everything.
+fn algorithm_in_words(quota: &Quota) -> String {
+    let algorithm = quota.algorithm().unwrap_or_default();
+    let how = match quota {
+        Quota::Deny | Quota::Unlimited | Quota::TokenBucket { .. } => return String::new(),
+        Quota::LeakyBucket { queue: false, .. } => {
+            "a meter: what fits passes at once, as with a token bucket".into()
+        }
+        Quota::LeakyBucket { rate, burst, queue: true } => {
+            let (period, count) = (u128::from(rate.period_ns), u128::from(rate.count));
+            let last = show_time(period * u128::from(burst.saturating_sub(1)), count);
+            format!(
+                "a queue: a call that passes is told its turn (`delay_ms`), one per {}, at most \
+                 {last} ahead",
+                show_time(period, count)
+            )
+        }
+        Quota::FixedWindow { window: Window::Period(ns), .. } => {
+            let time = show_time(u128::from(*ns), 1);
+            format!("each window begins a whole number of {time} after 1970-01-01 00:00 UTC")
+        }
+        Quota::FixedWindow { window: Window::Calendar(calendar), .. } => {
+            format!("each begins at a midnight of {}", quoted(calendar.zone()))
+        }
+        Quota::SlidingWindow { .. } => "this window, and of the one before the part that is less \
+                                        than a window ago, taken as spread evenly"
+            .into(),
+        Quota::SlidingLog { limit, .. } => {
+            let bytes = u128::from(*limit) * u128::from(LOG_UNIT_BYTES);
+            format!(
+                "the time of each unit is kept: up to {bytes} B for each bucket beside its entry"
+            )
+        }
     };
-    let (period, count) = (u128::from(rate.period_ns), u128::from(rate.count));
-    let (one, full) = (show_time(period, count), show_time(period * u128::from(burst), count));
-    let rate = show_rate(rate);
-    format!("{rate} sustained, burst {burst}, one per {one}; empty to full in {full}")
+    format!("{algorithm}: {how}")
 }
 
 fn selector_in_words(selector: &Selector, all: &str) -> String {
@@ -352,6 +407,65 @@ limit `login` (line 19)
   proven:       exact: 5 + 5 per 15 min x t in any window of t
 ";
         assert_eq!(words, want);
+    }
+
+    #[test]
+    fn every_algorithm_is_told_in_its_own_words() {
+        let rate = limiter::Rate { count: 50, period_ns: 1_000_000_000 };
+        let minute = 60_000_000_000;
+        let calendar = |span, zone| {
+            let calendar = limiter::Calendar::new(span, zone).expect("a zone");
+            Quota::FixedWindow { limit: 1_000, window: Window::Calendar(calendar) }
+        };
+        let week = limiter::CalendarSpan::Week(limiter::Weekday::Sunday);
+        let bucket = "50/s sustained, burst 100, one per 20 ms; empty to full in 2 s";
+        let cases = [
+            (Quota::Deny, "nothing", ""),
+            (Quota::TokenBucket { rate, burst: 100 }, bucket, ""),
+            (
+                Quota::LeakyBucket { rate, burst: 100, queue: false },
+                bucket,
+                "leaky-bucket: a meter: what fits passes at once, as with a token bucket",
+            ),
+            (
+                Quota::LeakyBucket { rate, burst: 100, queue: true },
+                bucket,
+                "leaky-bucket: a queue: a call that passes is told its turn (`delay_ms`), one per \
+                 20 ms, at most 1.98 s ahead",
+            ),
+            (
+                Quota::FixedWindow { limit: 100, window: Window::Period(15 * minute) },
+                "100 in each window of 15 min",
+                "fixed-window: each window begins a whole number of 15 min after 1970-01-01 00:00 \
+                 UTC",
+            ),
+            (
+                calendar(limiter::CalendarSpan::Month, "Europe/Berlin"),
+                "1000 in each calendar month",
+                "fixed-window: each begins at a midnight of `Europe/Berlin`",
+            ),
+            (
+                calendar(week, "UTC"),
+                "1000 in each calendar week from sunday on",
+                "fixed-window: each begins at a midnight of `UTC`",
+            ),
+            (
+                Quota::SlidingWindow { limit: 100, period_ns: minute },
+                "100 in about any 1 min",
+                "sliding-window: this window, and of the one before the part that is less than a \
+                 window ago, taken as spread evenly",
+            ),
+            (
+                Quota::SlidingLog { limit: 5, period_ns: 15 * minute },
+                "at most 5 in any 15 min",
+                "sliding-log: the time of each unit is kept: up to 40 B for each bucket beside its \
+                 entry",
+            ),
+        ];
+        for (quota, passes, how) in cases {
+            assert_eq!(quota_in_words(&quota), passes);
+            assert_eq!(algorithm_in_words(&quota), how);
+        }
     }
 
     #[test]

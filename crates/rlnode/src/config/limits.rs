@@ -3,15 +3,13 @@
 //! What the limiter itself checks when it compiles (names, patterns, key templates, ties) is not
 //! checked here; its errors are given their lines.
 
-use limiter::{
-    Accuracy, Limit, Missing, Override, PlanError, Quota, RuleAt, Selector, WhenIsolated,
-};
+use limiter::{Accuracy, Limit, Missing, Override, PlanError, RuleAt, Selector, WhenIsolated};
 
 use toml::Spanned;
 
 use super::error::{Problems, Span, printable, quoted};
+use super::quota::{Manner, read_quota};
 use super::settings::OVERRIDE;
-use super::value::parse_rate;
 use super::written::Section;
 
 /// Most characters of the limiter's own messages, which repeat what the file says.
@@ -66,8 +64,7 @@ fn read_limit(mut section: Section<'_, '_>, problems: &mut Problems) -> Option<R
     let selector = read_selector(&mut section, problems);
     let key = section.take_string("key", problems).map(Spanned::into_inner);
     let unit = section.take_string("unit", problems).map(Spanned::into_inner);
-    read_algorithm(&mut section, problems);
-    let quota = read_quota(&mut section, problems);
+    let (manner, quota) = read_quota(&mut section, &Manner::default(), problems);
     let accuracy = read_accuracy(&mut section, problems);
     let when_isolated = read_when_isolated(&mut section, problems);
     let missing_words = [("skip", Ok(Missing::Skip)), ("deny", Ok(Missing::Deny))];
@@ -79,7 +76,7 @@ fn read_limit(mut section: Section<'_, '_>, problems: &mut Problems) -> Option<R
     section.finish(problems);
     let spans = sections.iter().map(|section| section.span().clone()).collect();
     let overrides: Vec<_> =
-        sections.into_iter().map(|section| read_override(section, problems)).collect();
+        sections.into_iter().map(|section| read_override(section, &manner, problems)).collect();
 
     let name = name?;
     let default = Limit::new(*name.get_ref(), quota?);
@@ -100,10 +97,14 @@ fn read_limit(mut section: Section<'_, '_>, problems: &mut Problems) -> Option<R
     Some(ReadLimit { limit, span: name.span(), override_spans: spans })
 }
 
-fn read_override(mut section: Section<'_, '_>, problems: &mut Problems) -> Option<Override> {
+fn read_override<'v>(
+    mut section: Section<'v, '_>,
+    of_limit: &Manner<'v>,
+    problems: &mut Problems,
+) -> Option<Override> {
     let name = section.take_string("name", problems).map(|name| name.into_inner().to_owned());
     let selector = read_selector(&mut section, problems);
-    let quota = read_quota(&mut section, problems);
+    let (_, quota) = read_quota(&mut section, of_limit, problems);
     section.finish(problems);
     Some(Override { name, selector, quota: quota? })
 }
@@ -117,80 +118,6 @@ fn read_selector(section: &mut Section<'_, '_>, problems: &mut Problems) -> Sele
         attributes: attributes.into_iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect(),
         keys: keys.into_iter().map(|key| key.into_inner().as_bytes().to_vec()).collect(),
     }
-}
-
-/// How much is let through: exactly one of a rate, `deny` and `unlimited`.
-fn read_quota(section: &mut Section<'_, '_>, problems: &mut Problems) -> Option<Quota> {
-    let rate = section.take_parsed("rate", parse_rate, problems);
-    let burst = section.take_integer("burst", 0..=u64::MAX, problems);
-    let deny = section.take_bool("deny", problems).map(Spanned::into_inner);
-    let unlimited = section.take_bool("unlimited", problems).map(Spanned::into_inner);
-
-    // A word that is `false` says nothing; one of the wrong type was reported as that.
-    let rate_name = section.name_span("rate");
-    let deny_name = section.name_span("deny").filter(|_| deny != Some(false));
-    let unlimited_name = section.name_span("unlimited").filter(|_| unlimited != Some(false));
-    if let (Some(burst), None) = (section.name_span("burst"), &rate_name) {
-        problems.add(
-            &burst,
-            "`burst` has no effect without `rate`; write `rate = \"10/s\"` beside it (an override \
-             takes neither from its limit)",
-        );
-        return None;
-    }
-    let mut said = [rate_name, deny_name, unlimited_name].into_iter().flatten();
-    match (said.next(), said.next()) {
-        (None, _) => {
-            problems.add(
-                section.span(),
-                "nothing says how much is let through; write `rate = \"10/s\"`, `deny = true` or \
-                 `unlimited = true`",
-            );
-            None
-        }
-        (Some(first), Some(second)) => {
-            problems.add_pair(
-                &second,
-                &first,
-                "only one of `rate`, `deny` and `unlimited` can hold; drop the others",
-            );
-            None
-        }
-        (Some(_), None) if deny == Some(true) => Some(Quota::Deny),
-        (Some(_), None) if unlimited == Some(true) => Some(Quota::Unlimited),
-        (Some(_), None) => {
-            let rate = rate?.into_inner();
-            let burst = match burst {
-                Some(burst) => nonzero_burst(&burst, problems)?,
-                None if section.has("burst") => return None,
-                None => rate.count,
-            };
-            Some(Quota::TokenBucket { rate, burst })
-        }
-    }
-}
-
-fn nonzero_burst(burst: &Spanned<u64>, problems: &mut Problems) -> Option<u64> {
-    if *burst.get_ref() == 0 {
-        problems.add(
-            &burst.span(),
-            "a `burst` of `0` lets nothing through; write 1 or more, or `deny = true` alone",
-        );
-        return None;
-    }
-    Some(*burst.get_ref())
-}
-
-fn read_algorithm(section: &mut Section<'_, '_>, problems: &mut Problems) {
-    const LATER: &str = "it comes in a later release; write `token-bucket`, or leave it out";
-    let words = [
-        ("token-bucket", Ok(())),
-        ("leaky-bucket", Err(LATER)),
-        ("fixed-window", Err(LATER)),
-        ("sliding-window", Err(LATER)),
-        ("sliding-log", Err(LATER)),
-    ];
-    section.take_word("algorithm", &words, problems);
 }
 
 fn read_accuracy(section: &mut Section<'_, '_>, problems: &mut Problems) -> Accuracy {

@@ -14,11 +14,13 @@ mod explain;
 mod found;
 mod limits;
 mod listen;
+mod quota;
 mod settings;
 #[cfg(test)]
 mod tests;
 mod value;
 mod warnings;
+mod window;
 mod written;
 
 use std::fs::File;
@@ -39,7 +41,7 @@ pub use limits::LimitSettings;
 pub use listen::{
     ADDRESSES_MAX, DEFAULT_HTTP, DEFAULT_UDP, DEFAULT_UNIX_MODE, Listen, Node, UnixSocket,
 };
-pub use value::{NODE_NAME_BYTES_MAX, is_node_name, show_rate};
+pub use value::{NODE_NAME_BYTES_MAX, is_node_name, parse_rate, show_rate};
 
 /// Largest configuration file, in bytes: tens of thousands of limits, and small enough that a log
 /// given by mistake is refused before it is read whole.

@@ -12,11 +12,24 @@ pub(super) struct Place {
     pub(super) refused: &'static [(&'static str, &'static str)],
 }
 
-const QUOTA_REFUSED: &[(&str, &str)] = &[(
-    "limit",
-    "`limit` is a count per window, and the window algorithms come in a later release; for a \
-     token bucket write it as a rate, `rate = \"5/15m\"`",
-)];
+/// Names that other programs have for parts of a quota.
+const QUOTA_REFUSED: &[(&str, &str)] = &[
+    (
+        "period",
+        "`period` is a part of the limit; write `limit = \"5 per 15m\"`, or for a window of the \
+         calendar `limit = \"1000 per calendar-month\"`",
+    ),
+    (
+        "window",
+        "`window` is a part of the limit; write `limit = \"5 per 15m\"`, or for a window of the \
+         calendar `limit = \"1000 per calendar-month\"`",
+    ),
+    (
+        "log_max",
+        "`log_max`, the most that a sliding log may allow, is 10000 and cannot be changed; leave it \
+         out",
+    ),
+];
 
 pub(super) const TOP: Place = Place {
     title: "at the top of the file",
@@ -109,6 +122,10 @@ pub(super) const LIMIT: Place = Place {
         ("algorithm", r#"algorithm = "token-bucket""#),
         ("rate", r#"rate = "10/s""#),
         ("burst", "burst = 100"),
+        ("queue", "queue = true"),
+        ("limit", r#"limit = "5 per 15m""#),
+        ("time_zone", r#"time_zone = "Europe/Berlin""#),
+        ("week_start", r#"week_start = "monday""#),
         ("deny", "deny = true"),
         ("unlimited", "unlimited = true"),
         ("accuracy", r#"accuracy = "balanced""#),
@@ -128,8 +145,13 @@ pub(super) const OVERRIDE: Place = Place {
         ("endpoint", r#"endpoint = "POST /search""#),
         ("attributes", r#"attributes = { plan = "pro" }"#),
         ("keys", r#"keys = ["vip-1", "vip-2"]"#),
+        ("algorithm", r#"algorithm = "token-bucket""#),
         ("rate", r#"rate = "10/s""#),
         ("burst", "burst = 100"),
+        ("queue", "queue = true"),
+        ("limit", r#"limit = "5 per 15m""#),
+        ("time_zone", r#"time_zone = "Europe/Berlin""#),
+        ("week_start", r#"week_start = "monday""#),
         ("deny", "deny = true"),
         ("unlimited", "unlimited = true"),
     ],

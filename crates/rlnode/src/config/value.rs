@@ -27,8 +27,11 @@ const TIME_UNITS: [(&[&str], u64); 8] = [
     (&["ns"], 1),
 ];
 const TIME_UNIT_LIST: &str = "`ns`, `us`, `ms`, `s`, `m`, `h`, `d`, `w`";
-/// Words for spans that have no fixed length.
-const CALENDAR_UNITS: [&str; 7] = ["mo", "mon", "month", "months", "y", "year", "years"];
+/// Words for spans that have no fixed length, and what each is called as a window of the calendar.
+const CALENDAR_UNITS: [(&[&str], &str); 2] = [
+    (&["mo", "mon", "month", "months"], "calendar-month"),
+    (&["y", "year", "years"], "calendar-year"),
+];
 
 const SIZE_UNITS: [(&str, u64); 8] = [
     ("KiB", 1 << 10),
@@ -98,7 +101,10 @@ pub(super) fn parse_duration(text: &str) -> Result<u64, String> {
 }
 
 /// A rate: a count and a duration or unit of time, `10/s`, `100/min`, `10/5s`. Both at least 1.
-pub(super) fn parse_rate(text: &str) -> Result<Rate, String> {
+///
+/// # Errors
+/// What is wrong, and what to write.
+pub fn parse_rate(text: &str) -> Result<Rate, String> {
     let refuse = |why: &str| {
         let text = quoted(text);
         format!("the rate {text} {why}")
@@ -123,13 +129,18 @@ pub(super) fn parse_rate(text: &str) -> Result<Rate, String> {
     if count == 0 {
         return Err(refuse("lets nothing through; write `deny = true`, or `unlimited = true`"));
     }
-    let is_unit_alone = !period_text.is_empty() && split_digits(period_text).0.is_empty();
-    let period_ns = if is_unit_alone && !period_text.starts_with('-') {
-        time_unit_ns(period_text).map_err(|why| refuse(&why))?
-    } else {
-        parse_duration(period_text).map_err(|why| refuse(&format!("has no valid time: {why}")))?
-    };
+    let period_ns = parse_period(period_text).map_err(|why| refuse(&why))?;
     Ok(Rate { count, period_ns })
+}
+
+/// The time of a rate or a limit in nanoseconds: a duration, `15m`, or a unit alone, `min`. What is wrong
+/// with it is told so that it goes on from what it stands in.
+pub(super) fn parse_period(text: &str) -> Result<u64, String> {
+    let is_unit_alone = !text.is_empty() && split_digits(text).0.is_empty();
+    if is_unit_alone && !text.starts_with('-') {
+        return time_unit_ns(text);
+    }
+    parse_duration(text).map_err(|why| format!("has no valid time: {why}"))
 }
 
 /// A size in bytes: `64MiB`, `1GB`. At least one of its unit.
@@ -251,10 +262,10 @@ fn time_unit_ns(unit: &str) -> Result<u64, String> {
     if let Some((_, ns)) = TIME_UNITS.iter().find(|(names, _)| names.contains(&unit)) {
         return Ok(*ns);
     }
-    if CALENDAR_UNITS.contains(&unit) {
+    if let Some((_, window)) = CALENDAR_UNITS.iter().find(|(names, _)| names.contains(&unit)) {
         return Err(format!(
-            "is in {}, whose length varies; write days, such as `30d`: calendar windows come \
-             with the fixed windows and a time zone, in a later release",
+            "is in {}, whose length varies; write days, such as `30d`, or in a limit whose \
+             `algorithm` is `fixed-window` `limit = \"1000 per {window}\"`",
             quoted(unit)
         ));
     }
@@ -271,7 +282,7 @@ fn time_unit_ns(unit: &str) -> Result<u64, String> {
 }
 
 /// The ASCII digits at the start of `text`, and what follows.
-fn split_digits(text: &str) -> (&str, &str) {
+pub(super) fn split_digits(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     text.split_at(end)
 }
@@ -389,7 +400,8 @@ mod tests {
             ("10/s/s", "unknown unit `s/s`"),
             ("5 per 15m", "written with `/`: `5/15m`"),
             ("10/month", "whose length varies"),
-            ("10/year", "calendar windows"),
+            ("10/month", "`limit = \"1000 per calendar-month\"`"),
+            ("10/year", "`limit = \"1000 per calendar-year\"`"),
             ("10/S", "did you mean `s`?"),
             ("10/Day", "did you mean `day`?"),
             ("10/second", "did you mean `sec`?"),

@@ -1,7 +1,7 @@
 //! What an operator should know of limits that are out of the range in which a cluster holds them well,
 //! although nothing is wrong: told by the start of a node, by `validate` and by `explain` alike.
 
-use limiter::{Accuracy, Plan, Quota};
+use limiter::{Accuracy, Plan, Quota, Window};
 
 use super::cluster::Cluster;
 use super::error::quoted;
@@ -37,10 +37,7 @@ pub(super) fn of_rule(
     accuracy: Accuracy,
     around: &Surroundings,
 ) -> Vec<String> {
-    let (Quota::TokenBucket { rate, burst } | Quota::LeakyBucket { rate, burst, .. }) = *quota
-    else {
-        return Vec::new();
-    };
+    let Some(Capacity { word, units, full_ns }) = Capacity::of(quota) else { return Vec::new() };
     let members = u64::try_from(around.members).unwrap_or(u64::MAX);
     if members < 2 {
         return Vec::new();
@@ -48,39 +45,91 @@ pub(super) fn of_rule(
     let name = quoted(name);
     let twice = 2 * members;
     let by_burst = match accuracy {
-        _ if burst >= twice => None,
-        Accuracy::Balanced if burst >= members => Some(format!(
-            "the limit {name} has a burst below {twice}, twice the {members} members: `accuracy = \
-             \"balanced\"` then refuses a part of what is left; raise `burst`, or write `accuracy = \
+        _ if units >= twice => None,
+        Accuracy::Balanced if units >= members => Some(format!(
+            "the limit {name} has a {word} below {twice}, twice the {members} members: `accuracy = \
+             \"balanced\"` then refuses a part of what is left; raise `{word}`, or write `accuracy = \
              \"fast\"`, which may let a few units per node through too many"
         )),
         Accuracy::Balanced => Some(format!(
-            "the limit {name} has a burst of {burst}, below the {members} members: there is not a \
+            "the limit {name} has a {word} of {units}, below the {members} members: there is not a \
              unit for each, so that what is left passes only where its turn is and a part is \
-             refused; raise `burst` to {twice} or more, or write `accuracy = \"fast\"`, which may \
+             refused; raise `{word}` to {twice} or more, or write `accuracy = \"fast\"`, which may \
              let a few units per node through too many"
         )),
-        Accuracy::Fast if burst < members => Some(format!(
-            "the limit {name} has a burst of {burst}, below the {members} members: `accuracy = \
+        Accuracy::Fast if units < members => Some(format!(
+            "the limit {name} has a {word} of {units}, below the {members} members: `accuracy = \
              \"fast\"` lets each pass a unit before it hears of the others, in all more than the \
-             burst; raise `burst` to {members} or more"
+             {word}; raise `{word}` to {members} or more"
         )),
         Accuracy::Fast => None,
     };
-    let full_ns = u128::from(rate.period_ns) * u128::from(burst);
-    let refilled = u128::from(rate.count) * u128::from(around.sync_interval_ns);
-    let by_interval = (full_ns < refilled).then(|| {
-        format!(
-            "the limit {name} fills its burst of {burst} in {}, sooner than members tell each other \
-             (`sync_interval` {}): what one leaves unused is lost before the others know of it, and \
-             a part of {} stays unused; raise `burst` to {}, or lower `sync_interval`",
-            show_time(full_ns, u128::from(rate.count)),
-            show_time(u128::from(around.sync_interval_ns), 1),
-            show_rate(rate),
-            refilled.div_ceil(u128::from(rate.period_ns.max(1))),
-        )
-    });
+    let by_interval = full_ns.and_then(|full| too_quick(&name, quota, units, full, around));
     by_burst.into_iter().chain(by_interval).collect()
+}
+
+/// What a quota has to give at once.
+struct Capacity {
+    /// The setting that says it.
+    word: &'static str,
+    units: u64,
+    /// Nanoseconds in which all of it comes back, as a fraction; none: it varies, and is hours.
+    full_ns: Option<(u128, u128)>,
+}
+
+impl Capacity {
+    /// None where nothing is counted.
+    fn of(quota: &Quota) -> Option<Self> {
+        let (word, units, full_ns) = match *quota {
+            Quota::Deny | Quota::Unlimited => return None,
+            Quota::TokenBucket { rate, burst } | Quota::LeakyBucket { rate, burst, .. } => {
+                let full_ns = u128::from(rate.period_ns) * u128::from(burst);
+                ("burst", burst, Some((full_ns, u128::from(rate.count))))
+            }
+            Quota::FixedWindow { limit, window: Window::Calendar(_) } => ("limit", limit, None),
+            Quota::FixedWindow { limit, window: Window::Period(period_ns) }
+            | Quota::SlidingWindow { limit, period_ns }
+            | Quota::SlidingLog { limit, period_ns } => {
+                ("limit", limit, Some((u128::from(period_ns), 1)))
+            }
+        };
+        Some(Self { word, units, full_ns })
+    }
+}
+
+/// What is to be known of a quota of `units` that is full again sooner than members tell each other.
+fn too_quick(
+    name: &str,
+    quota: &Quota,
+    units: u64,
+    (full_ns, divisor): (u128, u128),
+    around: &Surroundings,
+) -> Option<String> {
+    let interval_ns = u128::from(around.sync_interval_ns);
+    if full_ns >= divisor.saturating_mul(interval_ns) {
+        return None;
+    }
+    let full = show_time(full_ns, divisor);
+    let interval = show_time(interval_ns, 1);
+    Some(match *quota {
+        Quota::TokenBucket { rate, .. } | Quota::LeakyBucket { rate, .. } => {
+            let refilled = u128::from(rate.count) * interval_ns;
+            format!(
+                "the limit {name} fills its burst of {units} in {full}, sooner than members tell \
+                 each other (`sync_interval` {interval}): what one leaves unused is lost before the \
+                 others know of it, and a part of {} stays unused; raise `burst` to {}, or lower \
+                 `sync_interval`",
+                show_rate(rate),
+                refilled.div_ceil(u128::from(rate.period_ns.max(1))),
+            )
+        }
+        _ => format!(
+            "the limit {name} counts by {full}, less than the time between two exchanges of the \
+             members (`sync_interval` {interval}): what one leaves unused is lost before the others \
+             know of it, and a part of {units} per {full} stays unused; write a longer time with as \
+             much more in it, or lower `sync_interval`"
+        ),
+    })
 }
 
 #[cfg(test)]
@@ -135,6 +184,44 @@ mod tests {
              and a part of 1000/s stays unused; raise `burst` to 200, or lower `sync_interval`"
         );
         assert_eq!(told(4, 1_000, Accuracy::Fast).len(), 2);
+    }
+
+    #[test]
+    fn windows_and_logs_are_warned_of_by_their_limit_and_their_time() {
+        let told = |quota: &Quota, accuracy| of_rule("a", quota, accuracy, &FIVE);
+        let (s, ms) = (1_000_000_000, 1_000_000);
+        let log = |limit, period_ns| Quota::SlidingLog { limit, period_ns };
+        assert_eq!(told(&log(10, s), Accuracy::Balanced), Vec::<String>::new());
+        let [few] = told(&log(9, s), Accuracy::Balanced).try_into().expect("one");
+        assert!(
+            few.starts_with("the limit `a` has a limit below 10, twice the 5 members"),
+            "{few}"
+        );
+        assert!(few.contains("raise `limit`, or write"), "{few}");
+        let [fewer] = told(&log(4, s), Accuracy::Fast).try_into().expect("one");
+        assert!(
+            fewer.ends_with("in all more than the limit; raise `limit` to 5 or more"),
+            "{fewer}"
+        );
+        let window = |ns| Quota::FixedWindow { limit: 50, window: Window::Period(ns) };
+        for quota in [window(199 * ms), Quota::SlidingWindow { limit: 50, period_ns: 199 * ms }] {
+            let [quick] = told(&quota, Accuracy::Fast).try_into().expect("one");
+            assert_eq!(
+                quick,
+                "the limit `a` counts by 199 ms, less than the time between two exchanges of the \
+                 members (`sync_interval` 200 ms): what one leaves unused is lost before the others \
+                 know of it, and a part of 50 per 199 ms stays unused; write a longer time with as \
+                 much more in it, or lower `sync_interval`"
+            );
+        }
+        assert_eq!(told(&window(200 * ms), Accuracy::Balanced), Vec::<String>::new());
+        let leaky =
+            Quota::LeakyBucket { rate: Rate { count: 1, period_ns: s }, burst: 9, queue: true };
+        assert_eq!(told(&leaky, Accuracy::Balanced), told(&bucket(9, 1), Accuracy::Balanced));
+        let calendar = limiter::Calendar::new(limiter::CalendarSpan::Day, "UTC").expect("a zone");
+        let day = |limit| Quota::FixedWindow { limit, window: Window::Calendar(calendar.clone()) };
+        assert_eq!(told(&day(9), Accuracy::Balanced).len(), 1);
+        assert_eq!(told(&day(10), Accuracy::Balanced).len(), 0);
     }
 
     #[test]

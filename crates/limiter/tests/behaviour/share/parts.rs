@@ -35,6 +35,21 @@ fn each_member_comes_first_for_its_part_of_the_buckets() {
     assert!(first.iter().all(|of_one| (1_800..2_200).contains(of_one)), "{first:?}");
 }
 
+/// PE-09: fewer units than nodes go to as many nodes, one each; what cannot be divided goes to some.
+#[test]
+fn parts_of_nodes_that_are_all_alone_are_at_most_a_unit_apart() {
+    for (units, n, expected) in
+        [(2, 3, vec![1, 1, 0]), (1, 5, vec![1, 0, 0, 0, 0]), (10, 3, vec![4, 3, 3])]
+    {
+        for hash in 0..1_000 {
+            let mut parts: Vec<u64> =
+                (0..n).map(|me| view(n, me, Members::only(me)).part(units, hash)).collect();
+            parts.sort_unstable_by(|one, other| other.cmp(one));
+            assert_eq!(parts, expected, "{units} units on {n} nodes");
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn parts_of_any_partition_are_whole_units_that_sum_to_the_limit(

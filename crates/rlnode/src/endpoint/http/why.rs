@@ -50,6 +50,9 @@ pub struct NextWhy {
     pub reason: String,
     /// Milliseconds after which it would pass; none: no wait helps.
     pub retry_after_ms: Option<u64>,
+    /// Milliseconds that the caller would have to wait before it acts, although it would go on.
+    #[serde(default)]
+    pub delay_ms: Option<u64>,
     /// It would be denied, and may pass if it is held until peers know of it.
     pub may_wait: bool,
 }
@@ -90,6 +93,9 @@ pub struct AppliedWhy {
     pub unit: String,
     /// What the request costs in it.
     pub cost: u64,
+    /// How it counts, as the file says; none: it counts nothing.
+    #[serde(default)]
+    pub algorithm: Option<String>,
     /// Counted and reported, decides nothing.
     pub shadow: bool,
     /// It would let the check pass; none: it is skipped.
@@ -177,6 +183,7 @@ impl Why {
             limit_name: verdict.limit_name.to_owned(),
             reason: verdict.reason.as_str().to_owned(),
             retry_after_ms: verdict.retry_after.to_ms(),
+            delay_ms: verdict.delay.to_ms(),
             may_wait: why.may_wait,
         };
         Ok(Self {
@@ -276,6 +283,7 @@ fn applied_of(node: &Node, applied: &Applied<'_>) -> AppliedWhy {
         key: limit.map(|limit| limit.key.clone()).unwrap_or_default(),
         unit: limit.map(|limit| limit.unit.clone()).unwrap_or_default(),
         cost: applied.cost,
+        algorithm: rule.quota().algorithm().map(str::to_owned),
         shadow: limit.is_some_and(|limit| limit.shadow),
         allowed: verdict.map(|verdict| verdict.allowed),
         reason: verdict.map(|verdict| verdict.reason.as_str().to_owned()),
