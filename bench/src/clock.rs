@@ -22,9 +22,15 @@ pub(crate) fn process_cpu_ns() -> u64 {
     read_ns(ClockId::ProcessCPUTime)
 }
 
-/// Milliseconds of Unix time. Members show the difference to their peers'; nothing is measured by it.
+/// Milliseconds of Unix time. Nothing is measured by it.
 pub(crate) fn unix_ms() -> u64 {
-    read_ns(ClockId::Realtime) / NS_PER_MS
+    unix_ns() / NS_PER_MS
+}
+
+/// Nanoseconds of Unix time: windows follow it, and members show the difference to their peers'. Nothing is
+/// measured by it.
+pub(crate) fn unix_ns() -> u64 {
+    read_ns(ClockId::Realtime)
 }
 
 /// `ns` nanoseconds as the system takes them.

@@ -23,6 +23,8 @@ const MAY_IMPORT: [(&str, &[&str]); 11] = [
             "rlnode-cluster",
             "rlnode-member",
             "rlnode-relay",
+            // For `rlnode compare`; a node that serves has no part of it.
+            "rlnode-sim",
         ],
     ),
     (
@@ -34,6 +36,7 @@ const MAY_IMPORT: [(&str, &[&str]); 11] = [
             "rlnode-cluster",
             "rlnode-member",
             "rlnode-relay",
+            "rlnode-sim",
         ],
     ),
     // Another limiter behind our frame, and nothing of ours that decides.

@@ -11,6 +11,7 @@ mod cluster_algorithms;
 mod cluster_faults;
 mod cluster_trust;
 mod command_line;
+mod compare;
 mod configuration;
 mod costs;
 mod counting;

@@ -1,49 +1,39 @@
-//! One exact token bucket that knows of every request at once: what a limiter could do at best. It
+//! The limit in one exact place that knows of every request at once: what a limiter could do at best. It
 //! decides nothing for anybody; what was asked is held against it afterwards.
 
-use crate::clock::NS_PER_S;
-use crate::window::Bucket;
+use sim::exact::Exact;
 
-/// The bucket of one key, full at first.
-#[derive(Clone, Copy, Debug)]
+/// The limit of one key, of which nothing is used at first.
+#[derive(Clone, Debug)]
 pub(crate) struct Central {
-    limit: Bucket,
-    /// In billionths of a unit, so that a nanosecond refills a whole number of them.
-    level: u128,
+    exact: Exact,
     at_ns: u64,
 }
 
 impl Central {
-    /// A full bucket.
-    pub(crate) fn new(limit: Bucket) -> Self {
-        Self { limit, level: full(limit), at_ns: 0 }
+    /// Nothing of `exact` is used.
+    pub(crate) fn new(exact: Exact) -> Self {
+        Self { exact, at_ns: 0 }
     }
 
     /// How many of `units` single requests pass at `at_ns`. A time before the last counts as that.
     pub(crate) fn pass(&mut self, at_ns: u64, units: u64) -> u64 {
-        let passed_ns = at_ns.saturating_sub(self.at_ns);
         self.at_ns = self.at_ns.max(at_ns);
-        let gained = u128::from(passed_ns) * u128::from(self.limit.per_s);
-        self.level = self.level.saturating_add(gained).min(full(self.limit));
-        let whole = u64::try_from(self.level / u128::from(NS_PER_S)).unwrap_or(u64::MAX);
-        let passed = units.min(whole);
-        self.level -= u128::from(passed) * u128::from(NS_PER_S);
-        passed
+        let passed = (0..units).take_while(|_| self.exact.try_spend(self.at_ns, 1)).count();
+        passed as u64
     }
-}
-
-fn full(limit: Bucket) -> u128 {
-    u128::from(limit.burst) * u128::from(NS_PER_S)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::NS_PER_MS;
+    use crate::clock::{NS_PER_MS, NS_PER_S};
+    use limiter::Rate;
 
     #[test]
     fn passes_the_burst_and_then_the_rate_to_the_nanosecond() {
-        let mut central = Central::new(Bucket { per_s: 100, burst: 5 });
+        let rate = Rate { count: 100, period_ns: NS_PER_S };
+        let mut central = Central::new(Exact::bucket(5, rate));
         assert_eq!(central.pass(0, 3), 3);
         assert_eq!(central.pass(0, 9), 2);
         assert_eq!(central.pass(10 * NS_PER_MS - 1, 1), 0);
@@ -54,9 +44,9 @@ mod tests {
     }
 
     #[test]
-    fn never_holds_more_than_its_burst() {
-        let mut central = Central::new(Bucket { per_s: 1_000_000, burst: 7 });
-        assert_eq!(central.pass(u64::MAX, u64::MAX), 7);
-        assert_eq!(central.pass(u64::MAX, 1), 0);
+    fn passes_a_whole_window_anew_at_its_edge() {
+        let mut central = Central::new(Exact::fixed_window(5, NS_PER_S, NS_PER_S / 2));
+        assert_eq!((central.pass(0, 9), central.pass(NS_PER_S / 2 - 1, 9)), (5, 0));
+        assert_eq!(central.pass(NS_PER_S / 2, 9), 5);
     }
 }

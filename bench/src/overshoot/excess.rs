@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use sim::Algorithm;
+
 use super::asker::Seen;
-use super::schedule::Ask;
+use super::schedule::{Ask, Brief};
 use crate::clock::NS_PER_S;
 use crate::window::{Bucket, Passed};
 
@@ -51,15 +53,23 @@ pub(super) struct Fixed {
 }
 
 impl Excess {
-    /// Of what was seen in `seconds` under `limit`, the worst of the keys.
-    pub(super) fn of(asks: &[Ask], seen: &[Seen], limit: Bucket, seconds: u64) -> Self {
+    /// Of what was seen in a run that began at the Unix time `unix_ns`, the worst of the keys.
+    pub(super) fn of(brief: &Brief, unix_ns: u64, asks: &[Ask], seen: &[Seen]) -> Self {
+        let limit = brief.limit;
+        let over = |units: &[Passed]| match brief.algorithm {
+            Algorithm::FixedWindow | Algorithm::SlidingWindow => in_windows(brief, unix_ns, units),
+            Algorithm::SlidingLog => in_periods(brief, units),
+            _ => over(limit, units),
+        };
+        // Of all times of one length a bucket, and only that, allows burst + rate x length.
+        let is_of_length = |length: &u64| brief.algorithm.is_bucket() && *length <= brief.seconds;
         let mut excess = Self::default();
         for units in by_key(asks, seen).values() {
             let received: Vec<_> =
                 units.iter().map(|unit| Passed { from_ns: unit.to_ns, ..*unit }).collect();
-            excess.certain = worse(excess.certain, over(limit, units));
-            excess.by_receipt = worse(excess.by_receipt, over(limit, &received));
-            for seconds in FIXED_S.into_iter().filter(|&length| length <= seconds) {
+            excess.certain = worse(excess.certain, over(units));
+            excess.by_receipt = worse(excess.by_receipt, over(&received));
+            for seconds in FIXED_S.into_iter().filter(is_of_length) {
                 let fixed = fixed(limit, units, seconds);
                 match excess.fixed.iter_mut().find(|other| other.seconds == seconds) {
                     Some(other) if other.passed >= fixed.passed => {}
@@ -94,6 +104,42 @@ fn over(limit: Bucket, units: &[Passed]) -> Option<Over> {
         units,
         percent_of_burst: units * 100.0 / limit.burst as f64,
     })
+}
+
+/// By how much more counted in a window than may, for certain: a unit counts in the window in which it was
+/// decided wholly, from when it was on certainly, and with the weight that is left of that.
+fn in_windows(brief: &Brief, unix_ns: u64, units: &[Passed]) -> Option<Over> {
+    let mut exact = brief.exact(unix_ns);
+    let number = |at_ns: u64| (unix_ns + at_ns) / brief.period_ns();
+    let mut certain: Vec<_> = units
+        .iter()
+        .filter(|unit| number(unit.from_ns) == number(unit.to_ns))
+        .map(|unit| unit.to_ns)
+        .collect();
+    certain.sort_unstable();
+    certain.iter().for_each(|&to_ns| exact.charge(to_ns, 1));
+    (!certain.is_empty()).then(|| of_period(brief, -exact.least(), exact.per_unit()))
+}
+
+/// By how much more passed within one period than may, for certain.
+fn in_periods(brief: &Brief, units: &[Passed]) -> Option<Over> {
+    // A unit counts for less than a whole period after its own time.
+    let most = most_within(units, brief.period_ns() - 1);
+    let beyond = i128::from(most) - i128::from(brief.limit.burst);
+    (!units.is_empty()).then(|| of_period(brief, beyond, 1))
+}
+
+/// So many ticks beyond what one window or period allows; what counted in it in whole units, rounded down.
+fn of_period(brief: &Brief, ticks: i128, per_unit: u64) -> Over {
+    let burst = brief.limit.burst;
+    let passed = i128::from(burst) + ticks.div_euclid(per_unit.into());
+    let units = ticks as f64 / per_unit as f64;
+    Over {
+        window_s: brief.period_ns() as f64 / NS_PER_S as f64,
+        passed: u64::try_from(passed).unwrap_or(0),
+        units,
+        percent_of_burst: units * 100.0 / burst as f64,
+    }
 }
 
 fn worse(one: Option<Over>, other: Option<Over>) -> Option<Over> {
@@ -137,9 +183,16 @@ fn most_within(units: &[Passed], length_ns: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::super::line::Answered;
+    use super::super::workload::Workload;
     use super::*;
     use crate::clock::NS_PER_MS;
     use crate::keys::Random;
+
+    fn brief(per_s: u64, burst: u64) -> Brief {
+        let limit = Bucket { per_s, burst };
+        let (workload, algorithm) = (Workload::Steady, Algorithm::TokenBucket);
+        Brief { workload, members: 1, algorithm, limit, load_permille: 1000, seconds: 1 }
+    }
 
     fn ask(key: u64) -> Ask {
         Ask { at_ns: 0, node: 0, key, checks: 9, burst: None }
@@ -155,11 +208,11 @@ mod tests {
 
     #[test]
     fn a_frame_counts_as_often_as_it_has_units_and_only_where_it_was_for_certain() {
-        let limit = Bucket { per_s: 100, burst: 5 };
+        let brief = brief(100, 5);
         let asks = [ask(0), ask(0), ask(0)];
         // 5 at once, and 3 within 20 ms, when 2 may; of the last nobody knows the answer.
         let unanswered = Seen { received_ns: None, ..seen(0, 0, 9) };
-        let excess = Excess::of(&asks, &[seen(0, 1, 5), seen(8, 20, 3), unanswered], limit, 1);
+        let excess = Excess::of(&brief, 0, &asks, &[seen(0, 1, 5), seen(8, 20, 3), unanswered]);
         let certain = excess.certain.unwrap();
         assert_eq!((certain.passed, certain.window_s), (8, 0.020));
         assert!(
@@ -173,8 +226,8 @@ mod tests {
 
     #[test]
     fn keys_are_not_added_up() {
-        let limit = Bucket { per_s: 1, burst: 5 };
-        let excess = Excess::of(&[ask(0), ask(1)], &[seen(0, 1, 5), seen(0, 1, 6)], limit, 1);
+        let all = [seen(0, 1, 5), seen(0, 1, 6)];
+        let excess = Excess::of(&brief(1, 5), 0, &[ask(0), ask(1)], &all);
         assert_eq!(excess.certain.unwrap().passed, 6);
         assert!((excess.certain.unwrap().units - 0.999).abs() < 1e-9);
         assert_eq!(excess.fixed[0].passed, 6);
@@ -182,8 +235,46 @@ mod tests {
 
     #[test]
     fn where_nothing_passed_there_is_no_window() {
-        let excess = Excess::of(&[ask(0)], &[seen(0, 1, 0)], Bucket { per_s: 1, burst: 1 }, 1);
-        assert!(excess.certain.is_none() && excess.by_receipt.is_none());
+        for algorithm in Algorithm::ALL {
+            let brief = Brief { algorithm, ..brief(1, 1) };
+            let excess = Excess::of(&brief, 0, &[ask(0)], &[seen(0, 1, 0)]);
+            assert!(excess.certain.is_none() && excess.by_receipt.is_none());
+        }
+    }
+
+    /// Excess in units, certain and by receipt, of 5 in 50 ms.
+    fn of_five(algorithm: Algorithm, unix_ms: u64, seen: &[Seen]) -> (f64, f64) {
+        let brief = Brief { algorithm, ..brief(100, 5) };
+        let asks = vec![ask(0); seen.len()];
+        let excess = Excess::of(&brief, unix_ms * NS_PER_MS, &asks, seen);
+        assert!(excess.fixed.is_empty(), "no length but its own means anything");
+        (excess.certain.unwrap().units, excess.by_receipt.unwrap().units)
+    }
+
+    #[test]
+    fn a_window_has_only_what_was_decided_in_it_for_certain() {
+        // By receipt all eight are in the window from 50 ms on; three may have been in the one before.
+        let seen = [seen(45, 51, 3), seen(52, 53, 5), seen(110, 111, 4)];
+        assert_eq!(of_five(Algorithm::FixedWindow, 0, &seen), (0.0, 3.0));
+        // The run begins 10 ms into a window: now all eight are in one.
+        assert_eq!(of_five(Algorithm::FixedWindow, 10, &seen), (3.0, 3.0));
+    }
+
+    #[test]
+    fn a_sliding_window_weighs_what_was_in_the_one_before_for_certain() {
+        let seen = [seen(10, 11, 5), seen(60, 75, 4)];
+        // 5 x 25 / 50 + 4 - 5.
+        assert_eq!(of_five(Algorithm::SlidingWindow, 0, &seen), (1.5, 1.5));
+    }
+
+    #[test]
+    fn a_log_has_what_lies_less_than_a_period_apart() {
+        let apart = |ms: u64| [seen(10, 10, 5), seen(10 + ms, 10 + ms, 1)];
+        assert_eq!(of_five(Algorithm::SlidingLog, 0, &apart(49)), (1.0, 1.0));
+        assert_eq!(of_five(Algorithm::SlidingLog, 0, &apart(50)), (0.0, 0.0));
+        // The second was answered too late to be sure.
+        let late = [seen(10, 10, 5), seen(50, 60, 1)];
+        assert_eq!(of_five(Algorithm::SlidingLog, 0, &late).0, 0.0);
     }
 
     #[test]

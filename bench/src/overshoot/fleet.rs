@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use relay::Relay;
 use serde::{Deserialize, Serialize};
+use sim::Algorithm;
 
 use super::trouble::{Deed, Step, Trouble, name};
 use crate::certificates;
@@ -26,6 +27,8 @@ const MEMORY_MIB: u64 = 64;
 const WHOLE_WITHIN_NS: u64 = 20 * NS_PER_S;
 /// Pause between two looks whether they do.
 const LOOK_EVERY_NS: u64 = NS_PER_S / 50;
+/// Milliseconds in a second.
+const MS_PER_S: u64 = 1000;
 /// Name of the cluster's file.
 const FILE: &str = "cluster.toml";
 
@@ -36,7 +39,9 @@ pub(super) struct Orders<'o> {
     pub(super) program: Option<&'o Path>,
     /// Nodes.
     pub(super) members: usize,
-    /// The limit of all together.
+    /// How the limit counts.
+    pub(super) algorithm: Algorithm,
+    /// The limit of all together. Windows allow the burst, and are as long as that takes at the rate.
     pub(super) limit: Bucket,
     /// Time between two exchanges.
     pub(super) interval: Duration,
@@ -364,8 +369,25 @@ fn cluster_text(
              [node.{name}.cluster]\nlisten = '{peer}'\nadvertise = '{front}'\n"
         );
     }
-    let Bucket { per_s, burst } = orders.limit;
-    text + &format!("\n[[limit]]\nname = 'overshoot'\nrate = '{per_s}/s'\nburst = {burst}\n")
+    text + &format!(
+        "\n[[limit]]\nname = 'overshoot'\n{}",
+        quota_text(orders.algorithm, orders.limit)
+    )
+}
+
+/// What the file says of a limit that counts so.
+fn quota_text(algorithm: Algorithm, Bucket { per_s, burst }: Bucket) -> String {
+    let bucket = format!("rate = '{per_s}/s'\nburst = {burst}\n");
+    let period_ms = burst.saturating_mul(MS_PER_S) / per_s.max(1);
+    let windows = format!("limit = '{burst} per {period_ms}ms'\n");
+    match algorithm {
+        Algorithm::TokenBucket => bucket,
+        Algorithm::LeakyBucket => format!("algorithm = 'leaky-bucket'\n{bucket}"),
+        Algorithm::LeakyQueue => format!("algorithm = 'leaky-bucket'\nqueue = true\n{bucket}"),
+        Algorithm::FixedWindow | Algorithm::SlidingWindow | Algorithm::SlidingLog => {
+            format!("algorithm = '{}'\n{windows}", algorithm.as_str())
+        }
+    }
 }
 
 /// The file of a node with its part of the limit: an N-th of the rate, and of the burst in whole
@@ -416,6 +438,7 @@ mod tests {
         Orders {
             program: None,
             members: 3,
+            algorithm: Algorithm::TokenBucket,
             limit: Bucket { per_s: 1000, burst: 5 },
             interval: Duration::from_millis(200),
             trouble,
@@ -448,6 +471,21 @@ mod tests {
              [node.b.cluster]\nlisten = '127.0.0.1:12'\nadvertise = '127.0.0.1:2'\n"
         ));
         assert!(text.ends_with("rate = '1000/s'\nburst = 5\n"));
+    }
+
+    #[test]
+    fn a_limit_is_written_as_its_algorithm_takes_it() {
+        let limit = Bucket { per_s: 1000, burst: 500 };
+        let text = |algorithm| quota_text(algorithm, limit);
+        assert_eq!(text(Algorithm::TokenBucket), "rate = '1000/s'\nburst = 500\n");
+        assert_eq!(
+            text(Algorithm::LeakyQueue),
+            "algorithm = 'leaky-bucket'\nqueue = true\nrate = '1000/s'\nburst = 500\n"
+        );
+        assert_eq!(
+            text(Algorithm::SlidingLog),
+            "algorithm = 'sliding-log'\nlimit = '500 per 500ms'\n"
+        );
     }
 
     #[test]

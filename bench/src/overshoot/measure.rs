@@ -130,13 +130,13 @@ pub(super) struct OfNode {
 }
 
 impl Figures {
-    /// What `seen` comes to, by ask.
-    pub(super) fn of(brief: &Brief, asks: &[Ask], seen: &[Seen]) -> Self {
-        let central = central(brief, asks, seen);
+    /// What `seen` comes to, by ask, in a run that began at the Unix time `unix_ns`.
+    pub(super) fn of(brief: &Brief, unix_ns: u64, asks: &[Ask], seen: &[Seen]) -> Self {
+        let central = central(brief, unix_ns, asks, seen);
         let nodes = nodes(brief, asks, seen, &central);
         Self {
             sending: sending(asks, seen),
-            excess: Excess::of(asks, seen, brief.limit, brief.seconds),
+            excess: Excess::of(brief, unix_ns, asks, seen),
             usage: usage(brief, asks, seen, &central, &nodes),
             waits: waits(seen),
             bursts: spreads(asks, seen),
@@ -146,11 +146,12 @@ impl Figures {
     }
 }
 
-/// What the central limiter lets through, by ask. What was not answered it is not asked.
-pub(super) fn central(brief: &Brief, asks: &[Ask], seen: &[Seen]) -> Vec<u64> {
+/// What the central limiter lets through, by ask, in a run that began at the Unix time `unix_ns`. What was
+/// not answered it is not asked.
+pub(super) fn central(brief: &Brief, unix_ns: u64, asks: &[Ask], seen: &[Seen]) -> Vec<u64> {
     let count = keys(asks).last().map_or(0, |last| last + 1);
     let count = usize::try_from(count).unwrap_or(usize::MAX);
-    let mut buckets = vec![Central::new(brief.limit); count];
+    let mut buckets = vec![Central::new(brief.exact(unix_ns)); count];
     let mut order: Vec<usize> = (0..asks.len()).filter(|&at| is_answered(&seen[at])).collect();
     order.sort_by_key(|&at| seen[at].sent_ns);
     let mut passed = vec![0; asks.len()];
@@ -296,10 +297,12 @@ mod tests {
     use super::super::line::Answered;
     use super::*;
     use crate::window::Bucket;
+    use sim::Algorithm;
 
     fn brief(workload: Workload) -> Brief {
         let limit = Bucket { per_s: 10, burst: 5 };
-        Brief { workload, members: 2, limit, load_permille: 1000, seconds: 1 }
+        let algorithm = Algorithm::TokenBucket;
+        Brief { workload, members: 2, algorithm, limit, load_permille: 1000, seconds: 1 }
     }
 
     fn ask(node: usize, at_ms: u64, checks: u64) -> Ask {
@@ -321,8 +324,8 @@ mod tests {
         // The third was sent before the first.
         let all = [seen(3, 4, 4, 0), lost, seen(2, 3, 0, 4), seen(1500, 1501, 2, 1)];
         let brief = brief(Workload::Steady);
-        assert_eq!(central(&brief, &asks, &all), [1, 0, 4, 3]);
-        let figures = Figures::of(&brief, &asks, &all);
+        assert_eq!(central(&brief, 0, &asks, &all), [1, 0, 4, 3]);
+        let figures = Figures::of(&brief, 0, &asks, &all);
         let usage = figures.usage;
         assert_eq!((usage.allowed, usage.denied, usage.central_allowed), (6, 5, 8));
         assert_eq!((usage.false_denials, usage.denied_not_by_central), (2, 5));
@@ -335,7 +338,8 @@ mod tests {
 
     #[test]
     fn more_than_the_central_limiter_lets_through_is_no_false_denial() {
-        let figures = Figures::of(&brief(Workload::Steady), &[ask(0, 0, 9)], &[seen(0, 1, 7, 2)]);
+        let figures =
+            Figures::of(&brief(Workload::Steady), 0, &[ask(0, 0, 9)], &[seen(0, 1, 7, 2)]);
         assert_eq!(figures.usage.false_denials, 0);
         assert!((figures.usage.percent - 140.0).abs() < 1e-9);
     }
@@ -346,6 +350,7 @@ mod tests {
         let never = Seen::default();
         let figures = Figures::of(
             &brief(Workload::Steady),
+            0,
             &asks,
             &[seen(1, 2, 2, 0), seen(30, 31, 3, 0), never],
         );
@@ -358,7 +363,7 @@ mod tests {
     fn waits_are_of_frames_with_something_let_through_and_of_long_ones() {
         let asks = [ask(0, 0, 1), ask(0, 0, 1), ask(0, 0, 1)];
         let all = [seen(0, 1, 1, 0), seen(0, 4, 1, 0), seen(0, 6, 0, 1)];
-        let waits = Figures::of(&brief(Workload::Steady), &asks, &all).waits;
+        let waits = Figures::of(&brief(Workload::Steady), 0, &asks, &all).waits;
         assert_eq!(waits.waited, 2);
         assert!((waits.max_ms - 4.0).abs() < 0.1 && (waits.waited_p99_ms - 6.0).abs() < 0.1);
     }
@@ -368,6 +373,7 @@ mod tests {
         let part = |at_ms| Ask { burst: Some(1), ..ask(0, at_ms, 2) };
         let figures = Figures::of(
             &brief(Workload::Burst),
+            0,
             &[part(0), part(0), ask(0, 0, 9)],
             &[seen(1, 2, 2, 0), seen(3, 7, 0, 2), seen(0, 90, 9, 0)],
         );
@@ -379,8 +385,12 @@ mod tests {
     #[test]
     fn beside_a_flooder_the_others_are_counted_by_themselves() {
         let asks = [ask(0, 0, 4), ask(1, 0, 99)];
-        let figures =
-            Figures::of(&brief(Workload::Flooder), &asks, &[seen(0, 1, 3, 1), seen(0, 1, 9, 90)]);
+        let figures = Figures::of(
+            &brief(Workload::Flooder),
+            0,
+            &asks,
+            &[seen(0, 1, 3, 1), seen(0, 1, 9, 90)],
+        );
         assert_eq!(figures.usage.quiet_percent, Some(75.0));
     }
 }

@@ -49,6 +49,7 @@ pub(crate) fn run(options: &OvershootOptions) -> Result<Overshoot, Failure> {
     let orders = Orders {
         program: options.rlnode.as_deref(),
         members: brief.members,
+        algorithm: brief.algorithm,
         limit: brief.limit,
         interval: options.interval,
         trouble: &trouble,
@@ -113,7 +114,9 @@ impl Bench<'_> {
         let mut lines: Vec<_> = endpoints.iter().map(Line::open).collect::<Result<_, _>>()?;
         let steps = self.trouble.steps();
         let before = contender.snapshot()?;
-        let started_ns = clock::now_ns() + LEAD_NS;
+        let (now_ns, unix_ns) = (clock::now_ns(), clock::unix_ns() + LEAD_NS);
+        let lead_ns = self.brief.begins_after_ns(unix_ns);
+        let (started_ns, unix_ns) = (now_ns + LEAD_NS + lead_ns, unix_ns + lead_ns);
         let (seen, performed) = thread::scope(|scope| {
             let performing = scope.spawn(|| contender.perform(&steps, started_ns));
             let seen = asker::run(asks, &mut lines, &naming, started_ns);
@@ -125,7 +128,8 @@ impl Bench<'_> {
         let after = contender.snapshot()?;
         Ok(Run::new(Taken {
             seed,
-            figures: Figures::of(&self.brief, asks, &seen),
+            unix_ns,
+            figures: Figures::of(&self.brief, unix_ns, asks, &seen),
             exchange: exchange(before.as_ref(), after.as_ref()),
             tells_splits: contender.tells_splits(),
             may_split: self.trouble.may_split(),

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use limiter::LOG_MAX;
 use serde::Serialize;
+use sim::Algorithm;
 
 use super::schedule::Brief;
 use super::trouble::{Event, Trouble, Weather, parse_event, parse_share};
@@ -48,6 +50,11 @@ pub(crate) struct OvershootOptions {
     /// How the nodes are asked
     #[arg(default_value = "steady", value_name = "WORKLOAD")]
     pub(crate) workload: Workload,
+    /// How the limit counts: token-bucket, leaky-bucket, leaky-queue (the same, where calls wait their
+    /// turn), fixed-window, sliding-window or sliding-log. Windows allow the burst, and are as long as
+    /// that takes at the rate
+    #[arg(long, default_value = "token-bucket", value_name = "NAME", value_parser = parse_algorithm)]
+    pub(crate) algorithm: Algorithm,
     /// Nodes: 2 to 16
     #[arg(long, default_value_t = 3, value_name = "N", conflicts_with = "nodes",
           value_parser = clap::value_parser!(u64).range(2..=MEMBERS_MAX))]
@@ -157,6 +164,7 @@ impl OvershootOptions {
             per_s: self.rate.unwrap_or(defaults.rate),
             burst: self.burst.unwrap_or(defaults.burst),
         };
+        self.check_algorithm(limit)?;
         let load_permille = match self.load {
             Some(_) if self.workload.has_own_load() => {
                 let name = self.workload.as_str();
@@ -179,7 +187,29 @@ impl OvershootOptions {
                 "a run of {sum} checks is too long, every answer is kept; at most {CHECKS_MAX}"
             ));
         }
-        Ok(Brief { workload: self.workload, members, limit, load_permille, seconds })
+        let (workload, algorithm) = (self.workload, self.algorithm);
+        Ok(Brief { workload, members, algorithm, limit, load_permille, seconds })
+    }
+
+    /// Whether the limit can count so, and be compared.
+    fn check_algorithm(&self, limit: Bucket) -> Result<(), String> {
+        let name = self.algorithm.as_str();
+        let Bucket { per_s, burst } = limit;
+        if !self.algorithm.is_bucket() && !burst.saturating_mul(1000).is_multiple_of(per_s) {
+            return Err(format!(
+                "the windows of a `{name}` are whole milliseconds, and {burst} units at {per_s}/s take a \
+                 part of one; change --rate or --burst"
+            ));
+        }
+        if self.algorithm == Algorithm::SlidingLog && burst > LOG_MAX {
+            return Err(format!(
+                "a `{name}` allows at most {LOG_MAX} units, and not {burst}; lower --burst"
+            ));
+        }
+        if self.algorithm != Algorithm::TokenBucket && !self.beside.is_empty() {
+            return Err(format!("--beside compares token buckets; leave it out for a `{name}`"));
+        }
+        Ok(())
     }
 
     /// The trouble that is made.
@@ -220,6 +250,13 @@ fn parse_permille(text: &str) -> Result<u64, String> {
     let parts: u64 = format!("{parts:0<3}").parse().map_err(|_| fail())?;
     let permille = whole.checked_mul(1000).and_then(|whole| whole.checked_add(parts));
     permille.filter(|permille| (1..=100_000_000).contains(permille)).ok_or_else(fail)
+}
+
+fn parse_algorithm(text: &str) -> Result<Algorithm, String> {
+    Algorithm::from_word(text).ok_or_else(|| {
+        let all = Algorithm::ALL.map(Algorithm::as_str).join(", ");
+        format!("there is no algorithm `{text}`; write one of {all}")
+    })
 }
 
 fn parse_node(text: &str) -> Result<SocketAddr, String> {
@@ -295,6 +332,17 @@ mod tests {
         assert!(error("--rate 50000 --load 2 --seconds 300").contains("30000000"));
         assert!(error("burst --burst 100000 --members 16").contains("every answer is kept"));
         assert!(error("burst --load 2").contains("--load"));
+    }
+
+    #[test]
+    fn a_limit_that_an_algorithm_cannot_hold_or_be_compared_by_is_refused() {
+        let brief = |arguments: &str| overshoot(arguments).unwrap().brief();
+        let log = "--algorithm sliding-log";
+        assert_eq!(brief(log).unwrap().algorithm, Algorithm::SlidingLog);
+        assert!(brief(&format!("{log} --burst 20000")).unwrap_err().contains("10000"));
+        assert!(brief(&format!("{log} --rate 3000")).unwrap_err().contains("whole milliseconds"));
+        assert!(brief(&format!("{log} --beside static")).unwrap_err().contains("--beside"));
+        assert!(overshoot("--algorithm bucket").unwrap_err().contains("`bucket`"));
     }
 
     #[test]

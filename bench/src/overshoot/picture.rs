@@ -151,7 +151,7 @@ impl Picture<'_> {
 
     /// What had passed by the end of each step of [`POINT_NS`], here and at the central limiter.
     fn curves(&self, run: &Run) -> [Vec<u64>; 2] {
-        let central = central(self.brief, self.asks, &run.seen);
+        let central = central(self.brief, run.unix_ns, self.asks, &run.seen);
         let mut curves = [(); 2].map(|()| vec![0; steps(self.brief.seconds, POINT_NS)]);
         for (seen, by_central) in run.seen.iter().zip(central) {
             if let (Some(sent_ns), Some(received_ns)) = (seen.sent_ns, seen.received_ns) {
@@ -218,10 +218,19 @@ mod tests {
     use super::super::schedule::draw;
     use super::super::workload::Workload;
     use super::*;
+    use sim::Algorithm;
 
     fn brief() -> Brief {
         let limit = Bucket { per_s: 50, burst: 10 };
-        Brief { workload: Workload::Steady, members: 3, limit, load_permille: 2000, seconds: 2 }
+        let algorithm = Algorithm::TokenBucket;
+        Brief {
+            workload: Workload::Steady,
+            members: 3,
+            algorithm,
+            limit,
+            load_permille: 2000,
+            seconds: 2,
+        }
     }
 
     /// Everything passes, or every other.
@@ -243,7 +252,8 @@ mod tests {
             .collect();
         let run = Run::new(Taken {
             seed: 1,
-            figures: Figures::of(brief, asks, &seen),
+            unix_ns: 0,
+            figures: Figures::of(brief, 0, asks, &seen),
             exchange: None,
             tells_splits: true,
             may_split: false,
@@ -288,10 +298,11 @@ mod tests {
         let brief = brief();
         let asks = draw(&brief, 1);
         let seen = vec![Seen::default(); asks.len()];
-        let figures = Figures::of(&brief, &asks, &seen);
+        let figures = Figures::of(&brief, 0, &asks, &seen);
         let mut side = side(&brief, &asks, true);
         side.runs = vec![Run::new(Taken {
             seed: 1,
+            unix_ns: 0,
             figures,
             exchange: None,
             tells_splits: false,

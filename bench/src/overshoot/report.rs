@@ -34,6 +34,7 @@ pub(crate) struct Overshoot {
 pub(super) struct Method {
     pub(super) workload: Workload,
     pub(super) members: usize,
+    pub(super) algorithm: &'static str,
     pub(super) limit: Bucket,
     /// Checks in a second in multiples of the rate; none where bursts are asked for.
     pub(super) load: Option<f64>,
@@ -74,6 +75,9 @@ pub(super) struct Run {
     pub(super) figures: Figures,
     /// What the nodes said to each other; none: they do not tell.
     pub(super) exchange: Option<Exchange>,
+    /// Unix time at which it began.
+    #[serde(skip)]
+    pub(super) unix_ns: u64,
     #[serde(skip)]
     pub(super) seen: Vec<Seen>,
 }
@@ -82,6 +86,8 @@ pub(super) struct Run {
 #[derive(Debug)]
 pub(super) struct Taken {
     pub(super) seed: u64,
+    /// Unix time at which it began.
+    pub(super) unix_ns: u64,
     pub(super) figures: Figures,
     pub(super) exchange: Option<Exchange>,
     /// The contender's nodes say when they do not reach each other.
@@ -93,7 +99,7 @@ pub(super) struct Taken {
 
 impl Run {
     pub(super) fn new(taken: Taken) -> Self {
-        let Taken { seed, figures, exchange, tells_splits, may_split, seen } = taken;
+        let Taken { seed, unix_ns, figures, exchange, tells_splits, may_split, seen } = taken;
         let steps = exchange.map_or(0, |exchange| exchange.splits);
         let apart = if tells_splits { figures.apart } else { 0 };
         let is_split = steps > 0 || apart > 0;
@@ -133,6 +139,7 @@ impl Run {
             remarks,
             figures,
             exchange,
+            unix_ns,
             seen,
         }
     }
@@ -145,6 +152,7 @@ impl Method {
         Self {
             workload: brief.workload,
             members: brief.members,
+            algorithm: brief.algorithm.as_str(),
             limit: brief.limit,
             load: has_load.then(|| brief.load_permille as f64 / 1000.0),
             seconds: brief.seconds,

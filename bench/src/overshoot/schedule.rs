@@ -3,6 +3,9 @@
 
 use std::collections::BTreeSet;
 
+use sim::exact::Exact;
+use sim::{Algorithm, Allowed};
+
 use super::workload::Workload;
 use crate::clock::{NS_PER_MS, NS_PER_S};
 use crate::keys::Random;
@@ -21,6 +24,9 @@ const PAGE_CALLS: usize = 8;
 const LEAD_NS: u64 = NS_PER_S / 4;
 /// From what is just too little to be told until the burst.
 const SNEAK_NS: u64 = 10 * NS_PER_MS;
+/// How long before an edge of windows the burst before it begins at the most: ten nodes decide it in half
+/// of that.
+const EDGE_NS: u64 = 40 * NS_PER_MS;
 /// Least time between two bursts, so that what they spent is told in between.
 const BURST_EVERY_NS: u64 = NS_PER_S;
 
@@ -31,7 +37,9 @@ pub(crate) struct Brief {
     pub(crate) workload: Workload,
     /// Nodes; at least 1.
     pub(crate) members: usize,
-    /// The limit.
+    /// How the limit counts.
+    pub(crate) algorithm: Algorithm,
+    /// The limit. Windows allow the burst, and are as long as that takes at the rate.
     pub(crate) limit: Bucket,
     /// Checks in a second by thousandths of the rate.
     pub(crate) load_permille: u64,
@@ -72,6 +80,7 @@ pub(crate) fn draw(brief: &Brief, seed: u64) -> Vec<Ask> {
             let quarter = brief.limit.burst.div_ceil(4 * brief.members as u64);
             draft.bursts(end_ns, quarter.saturating_sub(1));
         }
+        Workload::WindowEdge => draft.edges(end_ns),
         Workload::PageLoad => draft.pages(end_ns, load),
         Workload::Flooder => draft.flooder(end_ns, load),
         Workload::Showcase => draft.showcase(end_ns),
@@ -90,6 +99,28 @@ pub(crate) fn keys(asks: &[Ask]) -> BTreeSet<u64> {
 const SKEW: u64 = 720_720;
 
 impl Brief {
+    /// Length of a window or a period: the time in which the burst comes at the rate.
+    pub(crate) fn period_ns(&self) -> u64 {
+        let Bucket { per_s, burst } = self.limit;
+        let ns = u128::from(burst) * u128::from(NS_PER_S) / u128::from(per_s.max(1));
+        u64::try_from(ns).unwrap_or(u64::MAX).max(1)
+    }
+
+    /// The limit of one key in one exact place, where the run begins at the Unix time `unix_ns`.
+    pub(super) fn exact(&self, unix_ns: u64) -> Exact {
+        let Bucket { per_s, burst } = self.limit;
+        Allowed::balanced(burst, per_s, NS_PER_S).by(self.algorithm).exact(unix_ns)
+    }
+
+    /// How long after the Unix time `unix_ns` a run may begin: where edges of windows matter, with a
+    /// window.
+    pub(super) fn begins_after_ns(&self, unix_ns: u64) -> u64 {
+        match self.workload {
+            Workload::WindowEdge => self.period_ns() - unix_ns % self.period_ns(),
+            _ => 0,
+        }
+    }
+
     /// Checks in a second over all nodes; at least 1.
     fn load(&self) -> u64 {
         scaled(self.limit.per_s, self.load_permille)
@@ -188,11 +219,9 @@ impl Draft<'_> {
     /// The whole burst on every node as often as it refills, each shortly after `sneak` units on every
     /// node.
     fn bursts(&mut self, end_ns: u64, sneak: u64) {
-        let Bucket { per_s, burst } = self.brief.limit;
-        let refill_ns = u128::from(burst) * u128::from(NS_PER_S) / u128::from(per_s.max(1));
-        let refill_ns = u64::try_from(refill_ns).unwrap_or(u64::MAX);
+        let burst = self.brief.limit.burst;
         // Twice that, as what comes too much is paid back first.
-        let every_ns = refill_ns.saturating_mul(2).max(BURST_EVERY_NS);
+        let every_ns = self.brief.period_ns().saturating_mul(2).max(BURST_EVERY_NS);
         let mut at_ns = LEAD_NS;
         while at_ns < end_ns {
             // At any phase of the nodes' exchange.
@@ -206,6 +235,21 @@ impl Draft<'_> {
             }
             self.burst(drawn_ns + SNEAK_NS, burst);
             at_ns = at_ns.saturating_add(every_ns);
+        }
+    }
+
+    /// The whole burst on every node before an edge of windows and after it, and again when that is as if
+    /// it had not been.
+    fn edges(&mut self, end_ns: u64) {
+        let (burst, period_ns) = (self.brief.limit.burst, self.brief.period_ns());
+        let every = BURST_EVERY_NS.div_ceil(period_ns).max(3);
+        let mut edge_ns = period_ns.saturating_mul(EDGE_NS.div_ceil(period_ns));
+        while edge_ns < end_ns {
+            let before_ns = EDGE_NS - self.random.below(EDGE_NS / 2);
+            self.burst(edge_ns - before_ns, burst);
+            let after_ns = 1 + self.random.below(EDGE_NS / 2);
+            self.burst(edge_ns + after_ns, burst);
+            edge_ns = edge_ns.saturating_add(every.saturating_mul(period_ns));
         }
     }
 
@@ -262,6 +306,7 @@ mod tests {
         Brief {
             workload,
             members,
+            algorithm: Algorithm::TokenBucket,
             limit: Bucket { per_s: defaults.rate, burst: defaults.burst },
             load_permille: defaults.load_permille,
             seconds: defaults.seconds,
@@ -337,6 +382,20 @@ mod tests {
         }
         assert!(first.iter().all(|ask| ask.at_ns == first[0].at_ns));
         assert!(asks.iter().any(|ask| ask.burst == Some(2)));
+    }
+
+    #[test]
+    fn bursts_lie_on_both_sides_of_an_edge() {
+        let brief = brief(Workload::WindowEdge, 2);
+        let asks = draw(&brief, 1);
+        assert_eq!(brief.period_ns(), NS_PER_S);
+        for (number, edge_ns) in [(1, NS_PER_S), (3, 4 * NS_PER_S), (5, 7 * NS_PER_S)] {
+            let at = |number| asks.iter().find(|ask| ask.burst == Some(number)).unwrap().at_ns;
+            assert!((edge_ns - EDGE_NS..edge_ns).contains(&at(number)));
+            assert!((edge_ns + 1..edge_ns + EDGE_NS).contains(&at(number + 1)));
+        }
+        assert_eq!(checks(&asks), 6 * 2 * 1000);
+        assert_eq!(brief.begins_after_ns(5 * NS_PER_S - 7), 7);
     }
 
     #[test]

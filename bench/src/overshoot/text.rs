@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use sim::Algorithm;
+
 use super::fleet::Exchange;
 use super::measure::{Figures, OfNode};
 use super::report::{Method, Overshoot, Run, Side};
@@ -41,6 +43,9 @@ impl fmt::Display for Method {
             "{} nodes, one limit of {}/s with a burst of {}",
             self.members, self.limit.per_s, self.limit.burst
         )?;
+        if self.algorithm != Algorithm::TokenBucket.as_str() {
+            write!(f, ", counted as a {}", self.algorithm)?;
+        }
         if let Some(load) = self.load {
             write!(f, ", load {load} x the rate")?;
         }
@@ -203,9 +208,9 @@ impl Overshoot {
         writeln!(
             f,
             "\nOf several runs the worst is shown, or the sum of what is counted. Excess is that of the \
-             fullest\nof all windows over burst + rate x length, where a decision counts only in windows \
-             that it was in\nfor certain, from sending to receipt; `any N s`: of windows of that length, \
-             in % of what may pass."
+             fullest\nof all windows over burst + rate x length (of another algorithm, over what that \
+             allows), where a\ndecision counts only in windows that it was in for certain, from sending to \
+             receipt; `any N s`: of\nwindows of that length, in % of what may pass."
         )?;
         for side in &self.contenders {
             for Run { seed, remarks, .. } in &side.runs {

@@ -25,6 +25,8 @@ pub(crate) enum Workload {
     NearTheta,
     /// As steady, under a limit of 20 at 20 in a second
     Small,
+    /// The whole burst on every node just before an edge of windows, and again just after it
+    WindowEdge,
     /// What the picture shows: a burst, uneven load, 3 times the rate moving between nodes, a pause,
     /// and both again
     Showcase,
@@ -56,6 +58,7 @@ impl Workload {
             Self::Flooder => "flooder",
             Self::NearTheta => "near-theta",
             Self::Small => "small",
+            Self::WindowEdge => "window-edge",
             Self::Showcase => "showcase",
         }
     }
@@ -73,7 +76,7 @@ impl Workload {
         match self {
             Self::Steady | Self::Skewed | Self::Rotating => usual,
             Self::FirstSecond => Defaults { load_permille: 2000, seconds: 4, ..usual },
-            Self::Burst | Self::NearTheta => Defaults { seconds: 8, ..usual },
+            Self::Burst | Self::NearTheta | Self::WindowEdge => Defaults { seconds: 8, ..usual },
             // A page of 8 every 20 ms.
             Self::PageLoad => Defaults { rate: 1, burst: 20, load_permille: 400_000, ..usual },
             Self::Flooder => Defaults { load_permille: 20_000, ..usual },
@@ -84,7 +87,7 @@ impl Workload {
 
     /// Whether it has phases of its own, so that `--load` says nothing to it.
     pub(crate) fn has_own_load(self) -> bool {
-        matches!(self, Self::Burst | Self::NearTheta)
+        matches!(self, Self::Burst | Self::NearTheta | Self::WindowEdge)
     }
 }
 

@@ -109,7 +109,7 @@ impl Fleet {
             secret: [0; 16],
         };
         // No machine is suspended while it measures, so the bench's clock does for a member's.
-        let clock = Clock { now_ns: clock::now_ns, unix_ms: clock::unix_ms };
+        let clock = Clock { now_ns: clock::now_ns, unix_ns: clock::unix_ns };
         Member::start(settings, plan()?, store, clock)
             .map_err(|error| Failure::because(format!("member `{}`", name(index)), error))
     }

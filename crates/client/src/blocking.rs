@@ -15,7 +15,9 @@ use crate::question::{Outcome, Question, Style, answer_unasked, request_as};
 use crate::reconnect::Reconnect;
 use crate::transport::{Mode, open_udp, open_unix};
 use crate::window::Ids;
-use crate::{Address, Counts, Error, Options, OptionsError};
+use crate::{Address, Backoff, Counts, Error, Options, OptionsError};
+
+pub use crate::pacer::blocking::Pacer;
 
 /// Shortest wait that is set on a socket: zero would mean for ever.
 const WAIT_MIN: Duration = Duration::from_micros(100);
@@ -34,6 +36,7 @@ pub struct Client {
     counts: Counts,
     timeout: Duration,
     style: Style,
+    retry: Backoff,
     frame: Vec<u8>,
 }
 
@@ -55,6 +58,7 @@ impl Client {
             counts: Counts::default(),
             timeout: options.timeout,
             style,
+            retry: options.retry,
             frame: Vec::new(),
         })
     }
@@ -112,6 +116,11 @@ impl Client {
     /// What was dropped, lost or answered by the fallback since the client was made.
     pub fn counts(&self) -> Counts {
         Counts { fallback_answers: self.fallback.answers(), ..self.counts }
+    }
+
+    /// The jitter on a denial's wait.
+    pub(crate) fn retry(&self) -> &Backoff {
+        &self.retry
     }
 
     fn ask_as(&mut self, op: Op, request: &Request<'_>) -> Result<Answer, Error> {

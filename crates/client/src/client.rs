@@ -156,6 +156,11 @@ impl Client {
         Counts { fallback_answers: self.inner.fallback.answers(), ..counts }
     }
 
+    /// The jitter on a denial's wait.
+    pub(crate) fn retry(&self) -> &Backoff {
+        &self.inner.retry
+    }
+
     /// Drops this clone; if it is the last one, waits until the socket is closed.
     pub async fn close(self) {
         if let Some(Inner { commands, mut driver, .. }) = Arc::into_inner(self.inner) {

@@ -1,4 +1,4 @@
-//! The one place of this crate that reads a clock. It measures; it waits for nothing.
+//! The one place of this crate that reads a clock, and where a thread without a runtime waits.
 
 use std::time::{Duration, SystemTime};
 
@@ -23,4 +23,13 @@ pub(crate) fn wall() -> SystemTime {
 #[expect(clippy::disallowed_methods, reason = "this is the client's one reading of tokio's clock")]
 pub(crate) fn timer_now() -> tokio::time::Instant {
     tokio::time::Instant::now()
+}
+
+/// Holds up the calling thread for `ns` nanoseconds or a little longer.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a blocking pacer's caller asked to be held up, and nothing can end that earlier"
+)]
+pub(crate) fn sleep(ns: u64) {
+    std::thread::sleep(Duration::from_nanos(ns));
 }

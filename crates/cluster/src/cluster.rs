@@ -36,7 +36,8 @@ impl<W> Cluster<W> {
     }
 
     /// What the wall clock says, in milliseconds of Unix time. Peers show the difference to theirs;
-    /// nothing is decided by it. Once in a while is enough; never: no difference is shown.
+    /// nothing is decided by it. Said every second, a step of it shows a few seconds later; never said,
+    /// no difference is shown.
     pub fn set_wall_clock(&mut self, now_ns: u64, unix_ms: u64) {
         self.node.wall = Some((now_ns, unix_ms));
     }

@@ -174,7 +174,7 @@ impl Node {
         while !deltas.is_empty() {
             let seq = self.next_seq;
             let mut bytes = Vec::new();
-            let mut writer = BatchWriter::new(&mut bytes, seq);
+            let mut writer = BatchWriter::new(&mut bytes, seq, now_ns);
             let written = writer.spends(&deltas).max(1);
             writer.finish();
             let rest = deltas.split_off(written.min(deltas.len()));

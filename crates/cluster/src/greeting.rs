@@ -5,6 +5,7 @@ use std::hash::Hasher;
 use siphasher::sip128::{Hasher128, SipHasher24};
 use wire::peer::{Hello, PEER_VERSION_MAX, PEER_VERSION_MIN, Refusal};
 
+use crate::clock::skew_ms;
 use crate::slots::{OwnLimits, SlotMap};
 use crate::{Config, Identity};
 
@@ -35,10 +36,8 @@ pub(crate) struct Greeting {
 impl Greeting {
     pub(crate) fn new(hello: Hello, own: &OwnLimits, unix_ms: Option<u64>) -> Self {
         let slots = SlotMap::new(own, &hello.limits);
-        let skew_ms = unix_ms.filter(|_| hello.unix_ms != 0).map(|unix_ms| {
-            let skew = i128::from(hello.unix_ms) - i128::from(unix_ms);
-            i64::try_from(skew).unwrap_or(if skew < 0 { i64::MIN } else { i64::MAX })
-        });
+        let known_ms = unix_ms.filter(|_| hello.unix_ms != 0);
+        let skew_ms = known_ms.map(|unix_ms| skew_ms(hello.unix_ms, unix_ms));
         let began = hello.capabilities & BEGAN != 0;
         let Hello { node, region, life, synced, members, size, .. } = hello;
         let expects_more = size as usize > members.len();

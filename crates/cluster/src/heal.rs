@@ -9,6 +9,7 @@ use crate::batch::settle_charges;
 use crate::config::{MS, SECOND};
 use crate::node::Node;
 use crate::output::Channel;
+use crate::parts::split_sums;
 
 /// Peers that come back are counted together: those that are ready wait so long for the others.
 const TOGETHER_NS: u64 = 300 * MS;
@@ -21,17 +22,21 @@ impl Node {
         let Some(id) = self.table.link(index).map(|link| link.id) else { return };
         let mut sums = Vec::new();
         self.limiter.heal_sums(now_ns, index, self.next_seq, HEAL_SUMS_MAX, &mut sums);
-        let mut told = 0;
-        loop {
+        // Those of levels come first, and no heal has sums of both kinds: as they were tagged.
+        let (levels, timed) = split_sums(&sums);
+        let heals = levels.chunks(HEAL_SUMS_MAX).map(|heal| (heal, &[][..]));
+        let heals = heals.chain(timed.chunks(HEAL_SUMS_MAX).map(|heal| (&[][..], heal)));
+        // One without sums says that nothing is owed.
+        let nothing = sums.is_empty().then_some((&[][..], &[][..]));
+        let mut heals = heals.chain(nothing).peekable();
+        while let Some((levels, timed)) = heals.next() {
+            self.send_timed_sums(now_ns, id, self.next_seq, timed);
             let mut bytes = Vec::new();
-            let left = sums.get(told..).unwrap_or_default();
-            told += write_heal(&mut bytes, self.next_seq, self.upto, left);
+            let numbers = (self.next_seq, self.upto);
+            write_heal(&mut bytes, numbers, heals.peek().is_none(), levels);
             self.next_seq += 1;
             self.counts.heals_sent += 1;
             self.send(id, Channel::Ordered, bytes.into());
-            if told >= sums.len() {
-                break;
-            }
         }
         self.counts.sums_sent += sums.len() as u64;
         let last_seq = self.next_seq - 1;
@@ -45,6 +50,9 @@ impl Node {
         let is_synced = self.is_synced();
         let Some(peer) = self.table.peers.get_mut(&index) else { return };
         let Some(link) = &mut peer.link else { return };
+        let Ok(timed) = link.parts.take_sums(heal.seq) else {
+            return self.refuse_torn(now_ns, index);
+        };
         let is_owed =
             link.greeting.expects_more || link.greeting.members.contains(&self.config.node);
         if is_synced && !is_owed && !link.heal_in && heal.upto > peer.next {
@@ -57,8 +65,10 @@ impl Node {
             // A joiner is owed nothing: its snapshot contains it.
             if is_synced {
                 let slots = &link.greeting.slots;
-                let sums: Vec<_> = heal.sums().filter_map(|sum| slots.sum(sum)).collect();
-                self.counts.unknown_limits += (heal.sums().len() - sums.len()) as u64;
+                let told_len = heal.sums().len() + timed.len();
+                let told = heal.sums().chain(timed);
+                let sums: Vec<_> = told.filter_map(|sum| slots.sum(sum)).collect();
+                self.counts.unknown_limits += (told_len - sums.len()) as u64;
                 self.counts.sums_received += sums.len() as u64;
                 self.limiter.charge_sums(now_ns, &sums);
             }

@@ -15,6 +15,7 @@ use crate::config::{MS, SECOND};
 use crate::coverage::Coverage;
 use crate::greeting::Greeting;
 use crate::node::Node;
+use crate::parts::buckets_of;
 use crate::{Cause, Note};
 
 /// Time between two requests.
@@ -64,7 +65,7 @@ pub(crate) struct Join {
     /// What it, and those it was cut off with, spent: the peer's levels may lack it. What it spent itself
     /// is known exactly. Of the others it keeps the whole charge: where one of them was quicker to tell
     /// the peer, this node is charged too much, never too little.
-    own: Option<HashMap<Bucket, i64>>,
+    own: Option<HashMap<Bucket, Vec<Sum>>>,
 }
 
 impl Join {
@@ -249,7 +250,10 @@ impl Node {
     pub(crate) fn handle_chunk(&mut self, now_ns: u64, index: u8, chunk: SnapshotChunk<'_>) {
         let positions = self.positions(now_ns);
         let (head, standings) = (&chunk.head, chunk.standings());
-        let Some(link) = self.table.link(index) else { return };
+        let Some(link) = self.table.link_mut(index) else { return };
+        let Ok(timed) = link.parts.take_standings(head.first) else {
+            return self.refuse_torn(now_ns, index);
+        };
         let slots = &link.greeting.slots;
         let server = (link.greeting.node.as_str(), link.greeting.life);
         let Some(join) = &mut self.join else { return };
@@ -265,10 +269,11 @@ impl Node {
             return;
         }
         join.server = Some((index, now_ns));
-        let len = standings.len();
-        let standings: Vec<_> = standings.filter_map(|s| slots.standing(s)).collect();
+        let len = standings.len() + timed.len();
+        let standings: Vec<_> =
+            standings.chain(timed).filter_map(|standing| slots.standing(standing)).collect();
         self.counts.unknown_limits += (len - standings.len()) as u64;
-        join.buckets += standings.len() as u64;
+        join.buckets += buckets_of(&standings);
         // Read before the levels are overwritten.
         let own = join.is_rejoin.then(|| {
             join.own.get_or_insert_with(|| {
@@ -279,16 +284,17 @@ impl Node {
                     let seq = self.next_seq;
                     self.limiter.heal_sums(now_ns, index, seq, usize::MAX, &mut sums);
                 }
-                sums.into_iter().map(|sum| (sum.bucket, sum.ticks)).collect()
+                let mut own = HashMap::<Bucket, Vec<Sum>>::new();
+                for sum in sums {
+                    own.entry(sum.bucket).or_default().push(sum);
+                }
+                own
             })
         });
         self.limiter.restore(now_ns, &standings);
         if let Some(own) = own {
-            let owed = standings.iter().filter_map(|standing| {
-                let ticks = own.remove(&standing.bucket)?;
-                Some(Sum { bucket: standing.bucket, ticks, when: standing.when })
-            });
-            self.limiter.charge_sums(now_ns, &owed.collect::<Vec<_>>());
+            let owed = standings.iter().filter_map(|standing| own.remove(&standing.bucket));
+            self.limiter.charge_sums(now_ns, &owed.flatten().collect::<Vec<_>>());
         }
         // Before the cursors, which say of every member what the chunk contains: of one that is cut off
         // the joiner knows nothing else.

@@ -17,9 +17,12 @@
 //! | `found.rs` | the worst that the search for attacks found: committed figures |
 //! | `flush.rs`, `batch.rs`, `receive.rs` | batches out, batches in, acknowledgements |
 //! | `detect.rs`, `split.rs`, `heal.rs` | a peer falls silent, is lost, and is counted again |
+//! | `parts.rs` | heals and snapshots of windows and logs, which take several frames |
+//! | `clock.rs` | how far the wall clocks of peers are off |
 //! | `status.rs`, `notes.rs` | what people see |
 
 mod batch;
+mod clock;
 mod cluster;
 mod config;
 mod coverage;
@@ -36,6 +39,7 @@ mod member;
 mod node;
 mod notes;
 mod output;
+mod parts;
 mod receive;
 mod serve;
 mod slots;
@@ -45,6 +49,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
+pub use clock::SKEW_MAX_MS;
 pub use cluster::Cluster;
 pub use config::{Config, Identity, LinkId};
 pub use forget::ForgetError;

@@ -10,12 +10,14 @@ use wire::peer::{
     write_answer, write_done, write_hello, write_refused,
 };
 
+use crate::clock::Skew;
 use crate::config::{DETECT_NS, MS, SECOND};
 use crate::detect;
 use crate::greeting::{BEGAN, Greeting, digest, judge};
 use crate::member::Link;
 use crate::node::Node;
 use crate::output::{Channel, Effect};
+use crate::parts::Parts;
 use crate::{Cause, Identity, LinkId, Note};
 
 /// A handshake takes three messages; what is not done by then is closed.
@@ -269,6 +271,7 @@ impl Node {
         let quiet_until_ns = detect::quiet_until_ns(peer, now_ns);
         let (name, drift) = (greeting.node.clone(), greeting.slots.drift.clone());
         let is_synced = greeting.synced;
+        let skew = Skew::new(greeting.skew_ms);
         peer.link = Some(Link {
             id,
             greeting,
@@ -285,6 +288,8 @@ impl Node {
             quiet_until_ns,
             confirm_later: None,
             rtt_ns: None,
+            skew,
+            parts: Parts::new(),
         });
         self.links.insert(id, index);
         if is_new {

@@ -6,7 +6,9 @@ use limiter::{MEMBERS_MAX, Members, View, ViewMember, member_id};
 use wire::peer::Cursor;
 
 use crate::LinkId;
+use crate::clock::Skew;
 use crate::greeting::Greeting;
+use crate::parts::Parts;
 
 /// Index of this node in its own table.
 pub(crate) const ME: u8 = 0;
@@ -63,6 +65,10 @@ pub(crate) struct Link {
     pub(crate) confirm_later: Option<u64>,
     /// Smoothed time from a batch to its acknowledgement.
     pub(crate) rtt_ns: Option<u64>,
+    /// How far its wall clock is off.
+    pub(crate) skew: Skew,
+    /// Parts of a heal and of a chunk that have not come.
+    pub(crate) parts: Parts,
 }
 
 /// A name has no place in the table: [`MEMBERS_MAX`] members are known already.

@@ -68,6 +68,8 @@ pub(crate) struct Node {
     pub(crate) ran_ns: u64,
     /// A time, and the wall clock at it in milliseconds of Unix time.
     pub(crate) wall: Option<(u64, u64)>,
+    /// Peers are told what the wall clock says at this time.
+    pub(crate) tell_clock_ns: u64,
     pub(crate) freshness: (Freshness, u64),
     pub(crate) counts: Counts,
     pub(crate) effects: VecDeque<Effect>,
@@ -99,6 +101,7 @@ impl Node {
             has_left: false,
             ran_ns: now_ns,
             wall: None,
+            tell_clock_ns: now_ns,
             freshness: (Freshness::Starting, 0),
             counts: Counts::default(),
             effects: VecDeque::new(),
@@ -173,6 +176,9 @@ impl Node {
             PeerFrame::HealAck { seq } => self.handle_heal_ack(now_ns, index, seq),
             PeerFrame::SnapshotRequest(request) => self.handle_request(now_ns, index, request),
             PeerFrame::SnapshotChunk(chunk) => self.handle_chunk(now_ns, index, chunk),
+            PeerFrame::TimedSums(timed) => self.handle_timed_sums(now_ns, index, timed),
+            PeerFrame::TimedStandings(timed) => self.handle_timed_standings(now_ns, index, timed),
+            PeerFrame::Clock { unix_ms } => self.handle_clock(now_ns, index, unix_ms),
             PeerFrame::Leave => self.handle_leave(now_ns, index),
             PeerFrame::Forget { name } => self.handle_forget(now_ns, name),
             PeerFrame::Refused(refused) => {
@@ -215,6 +221,7 @@ impl Node {
         self.count_ready(now_ns);
         self.flush_due(now_ns);
         self.step_serving(now_ns);
+        self.step_clocks(now_ns);
         self.step_leaving(now_ns);
         self.update_freshness(now_ns);
         self.acknowledge();
@@ -229,6 +236,7 @@ impl Node {
             self.counting_due_ns(now_ns),
             Some(self.flush_due_ns()),
             self.serving_due_ns(),
+            self.clocks_due_ns(),
             self.leaving_due_ns(now_ns),
         ];
         // Never at once: what is due was done.

@@ -113,6 +113,15 @@ pub enum Note {
         /// The peer that said so.
         peer: String,
     },
+    /// A peer's wall clock is far from this node's from now on, or no longer.
+    Clock {
+        /// The peer's name.
+        peer: String,
+        /// Its clock less this node's, in milliseconds.
+        skew_ms: i64,
+        /// It is far from it from now on.
+        is_off: bool,
+    },
     /// A peer has other numbers for a limit.
     Drift {
         /// The peer's name.
@@ -158,6 +167,16 @@ impl fmt::Display for Note {
             }
             Self::Rejoins { peer } => {
                 write!(f, "`{peer}` had given this node up: takes the counts anew")
+            }
+            Self::Clock { peer, skew_ms, is_off: true } => write!(
+                f,
+                "the wall clock of `{peer}` is {} ms {} this node's: until both are set right, \
+                 windows begin and end that far apart",
+                skew_ms.unsigned_abs(),
+                if *skew_ms < 0 { "behind" } else { "ahead of" }
+            ),
+            Self::Clock { peer, skew_ms, is_off: false } => {
+                write!(f, "the wall clock of `{peer}` is near this node's again: {skew_ms} ms off")
             }
             Self::Drift { peer, limits } => {
                 write!(f, "`{peer}` has other numbers for {}", quoted(limits))

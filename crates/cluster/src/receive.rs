@@ -20,10 +20,12 @@ impl Node {
         }
         peer.next = batch.seq.saturating_add(1);
         let slots = &link.greeting.slots;
-        let deltas = batch.deltas().filter_map(|delta| slots.delta(delta));
+        let told = batch.deltas(now_ns);
+        let told_len = told.len();
+        let deltas = told.filter_map(|delta| slots.delta(delta));
         let mut deltas: Vec<_> = deltas.map(|delta| self.limiter.bounded(delta)).collect();
-        self.counts.deltas_received += batch.deltas().len() as u64;
-        self.counts.unknown_limits += (batch.deltas().len() - deltas.len()) as u64;
+        self.counts.deltas_received += told_len as u64;
+        self.counts.unknown_limits += (told_len - deltas.len()) as u64;
         let life = peer.life;
         if let Some(join) = &mut self.join {
             if !join.keep(index, life, batch.seq, deltas) {

@@ -10,6 +10,7 @@ use crate::join::PATIENCE_NS;
 use crate::member::ME;
 use crate::node::Node;
 use crate::output::Channel;
+use crate::parts::{buckets_of, split_standings};
 
 /// Most joiners served at once: others ask again, or ask another. Each takes a share of the link and
 /// holds the locks of the store for a while.
@@ -84,31 +85,50 @@ impl Node {
             let mut standings = Vec::new();
             let next = self.limiter.snapshot(now_ns, from, CHUNK_STANDINGS, &mut standings);
             let range = self.limiter.snapshot_range(from, next);
-            self.counts.buckets_given += standings.len() as u64;
-            self.send_range(snapshot.index, range, standings);
+            self.counts.buckets_given += buckets_of(&standings);
+            self.send_range(now_ns, snapshot.index, range, standings);
             (snapshot.from, snapshot.due_ns) = (next, now_ns + CHUNK_NS);
         }
         self.serving = serving;
     }
 
     /// Sends the standings of a range of rotated hashes, in as many chunks as they need.
-    fn send_range(&mut self, index: u8, range: (u64, u64), mut standings: Vec<Standing>) {
+    fn send_range(
+        &mut self,
+        now_ns: u64,
+        index: u8,
+        range: (u64, u64),
+        mut standings: Vec<Standing>,
+    ) {
         let (mut first, last) = range;
         if standings.len() > SNAPSHOT_STANDINGS_MAX {
-            standings.sort_unstable_by_key(rotated);
+            // Stable: the entries of a bucket stay next to each other, and in their order.
+            standings.sort_by_key(|standing| (rotated(standing), standing.bucket.slot));
         }
         while standings.len() > SNAPSHOT_STANDINGS_MAX {
             // Buckets of one hash, of different limits, stay together.
-            let next_first = standings.get(SNAPSHOT_STANDINGS_MAX).map_or(last, rotated);
-            let fit = standings.partition_point(|standing| rotated(standing) < next_first);
+            let cut = standings.get(SNAPSHOT_STANDINGS_MAX).map_or(last, rotated);
+            let below = standings.partition_point(|standing| rotated(standing) < cut);
+            // A hash of which there is more than a chunk's worth goes alone.
+            let fit = match below {
+                0 => standings.partition_point(|standing| rotated(standing) <= cut),
+                below => below,
+            };
+            let Some(next_first) = standings.get(fit).map(rotated) else { break };
             let rest = standings.split_off(fit);
-            self.send_chunk(index, (first, next_first - 1), &standings);
+            self.send_chunk(now_ns, index, (first, next_first - 1), &standings);
             (first, standings) = (next_first, rest);
         }
-        self.send_chunk(index, (first, last), &standings);
+        self.send_chunk(now_ns, index, (first, last), &standings);
     }
 
-    fn send_chunk(&mut self, index: u8, (first, last): (u64, u64), standings: &[Standing]) {
+    fn send_chunk(
+        &mut self,
+        now_ns: u64,
+        index: u8,
+        (first, last): (u64, u64),
+        standings: &[Standing],
+    ) {
         let Some(id) = self.table.link(index).map(|link| link.id) else { return };
         let known = self.table.peers.iter().filter(|(at, peer)| **at != ME && peer.life != 0);
         let cursors = known.filter_map(|(_, peer)| {
@@ -124,8 +144,10 @@ impl Node {
             size: u32::try_from(self.table.size()).unwrap_or(u32::MAX),
             members: self.table.names(),
         };
+        let (levels, timed) = split_standings(standings);
+        self.send_timed_standings(now_ns, id, first, &timed);
         let mut bytes = Vec::new();
-        if write_snapshot_chunk(&mut bytes, &head, standings).is_ok() {
+        if write_snapshot_chunk(&mut bytes, &head, &levels).is_ok() {
             self.send(id, Channel::Bulk, bytes.into());
         } else {
             debug_assert!(false, "a chunk is always written");

@@ -80,8 +80,13 @@ pub struct PeerStatus {
     pub lag_ms: u64,
     /// Smoothed time from a batch to its acknowledgement, in microseconds.
     pub rtt_us: Option<u64>,
-    /// Its wall clock less this node's, in milliseconds, when it was linked.
+    /// Its wall clock less this node's, in milliseconds, as of a few seconds ago at most, half a round trip
+    /// allowed for; while it is linked.
     pub skew_ms: Option<i64>,
+    /// The same as it was said when the two were linked, late by the time that this took to arrive.
+    pub linked_skew_ms: Option<i64>,
+    /// Its wall clock is so far off that it is warned of: see [`crate::SKEW_MAX_MS`].
+    pub clock_off: bool,
     /// Names of limits whose numbers differ there.
     pub drift: Vec<String>,
     /// Names of this node's limits that it does not have.
@@ -216,6 +221,8 @@ pub struct Counts {
     pub buckets_taken: u64,
     /// Chunks received of snapshots that were given up.
     pub chunks_ignored: u64,
+    /// Times that the wall clock of a peer came to be far off.
+    pub clock_alarms: u64,
     /// Snapshots begun for a peer.
     pub snapshots_served: u64,
     /// Requests for a snapshot that a peer had to repeat.
@@ -283,7 +290,9 @@ impl Node {
             unacknowledged: unacknowledged as u64,
             lag_ms: oldest_ns.map_or(0, since_ms),
             rtt_us: link.and_then(|link| link.rtt_ns).map(|rtt_ns| rtt_ns / 1_000),
-            skew_ms: link.and_then(|link| link.greeting.skew_ms),
+            skew_ms: link.and_then(|link| link.skew.ms(link.rtt_ns)),
+            linked_skew_ms: link.and_then(|link| link.greeting.skew_ms),
+            clock_off: link.is_some_and(|link| link.skew.is_off),
             drift: link.map(|link| link.greeting.slots.drift.clone()).unwrap_or_default(),
             unknown_there: link
                 .map(|link| link.greeting.slots.unknown_there.clone())

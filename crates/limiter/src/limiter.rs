@@ -268,7 +268,8 @@ impl Limiter {
             }
         }
         let has_times = hits.iter().any(|hit| hit.rule.has_times);
-        if has_times {
+        // What is charged afterwards has acted already, and what is given back never does.
+        if has_times && matches!(question.op, Op::Check | Op::Peek) {
             hits.iter_mut().for_each(|hit| hit.note_queue(false));
         }
         for hit in hits.iter_mut() {

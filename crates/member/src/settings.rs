@@ -8,14 +8,14 @@ use std::time::Duration;
 use crate::tls::{CredentialsError, Identity, TlsFiles};
 use crate::transport::BindError;
 
-/// The two clocks of a member. Decisions are made by the first alone.
+/// The two clocks of a member. Buckets go by the first alone.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     /// Nanoseconds of one monotonic clock, the one whose readings the limiter is given. It must go on
     /// while the machine is suspended: `CLOCK_BOOTTIME`.
     pub now_ns: fn() -> u64,
-    /// Milliseconds of Unix time. Peers show the difference; nothing is decided by it.
-    pub unix_ms: fn() -> u64,
+    /// Nanoseconds of Unix time. Windows begin and end by it, and peers show the difference.
+    pub unix_ns: fn() -> u64,
 }
 
 /// What a member is told.

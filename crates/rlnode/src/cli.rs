@@ -8,6 +8,7 @@ use crate::command::Output;
 use crate::command::audit::Audit;
 use crate::command::cert::Cert;
 use crate::command::check::Check;
+use crate::command::compare::Compare;
 use crate::command::completions::Completions;
 use crate::command::demo::Demo;
 use crate::command::explain::Explain;
@@ -47,6 +48,7 @@ enum Command {
     Cert(Cert),
     Node(Node),
     Demo(Demo),
+    Compare(Compare),
     Completions(Completions),
     Man(Man),
 }
@@ -64,6 +66,7 @@ impl Cli {
             (Some(Command::Cert(cert)), _) => cert.run(output),
             (Some(Command::Node(node)), _) => node.run(output),
             (Some(Command::Demo(demo)), _) => demo.run(output),
+            (Some(Command::Compare(compare)), _) => compare.run(output),
             (Some(Command::Completions(completions)), _) => completions.run(output),
             (Some(Command::Man(man)), _) => man.run(output),
             (None, Some(run)) => run.run(output),
@@ -116,6 +119,8 @@ mod tests {
             "rlnode cert issue --node a --node b --days 30",
             "rlnode node forget edge-3 --addr ./n.sock",
             "rlnode demo --plain --seconds 3 --script auto --seed 7 --members 5",
+            "rlnode compare --traffic burst --limit 10/s --burst 20 --algorithms sliding-log --nodes 3",
+            "rlnode compare --config cluster.toml --trace access.log --key user --top 3 --format json",
             "rlnode completions bash",
             "rlnode man",
         ] {

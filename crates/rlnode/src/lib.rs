@@ -9,6 +9,7 @@ pub mod certificate;
 pub mod cli;
 pub mod clock;
 pub mod command;
+pub mod compare;
 pub mod config;
 pub mod counters;
 pub mod demo;

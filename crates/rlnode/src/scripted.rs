@@ -136,6 +136,8 @@ pub(crate) fn peer(name: Option<&str>, state: PeerState) -> cluster::PeerStatus 
         lag_ms: 3,
         rtt_us: Some(400),
         skew_ms: Some(-7),
+        linked_skew_ms: Some(-8),
+        clock_off: false,
         drift: vec!["per-key".into()],
         unknown_there: vec!["login".into()],
         unknown_here: 1,

@@ -119,7 +119,7 @@ fn node_of(config: Config, addresses: Vec<DoorAddress>) -> Result<Node, ServerEr
         }
         Some(cluster) => {
             let forget_after_ns = cluster.forget_after_ns;
-            let clock = member::Clock { now_ns: clock::boot_ns, unix_ms: clock::unix_ms };
+            let clock = member::Clock { now_ns: clock::boot_ns, unix_ns: clock::unix_ns };
             let settings = settings_of(node.clone(), cluster);
             let member = Member::start_with(settings, plan, store, clock, witness);
             let member = member.map_err(ServerError::Member)?;

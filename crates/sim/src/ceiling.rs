@@ -28,6 +28,10 @@ fn above(
     let keys = scenario.keys.iter().zip(&record.excess).enumerate();
     let above = |(key, (limit, excess)): (usize, (&usize, &Excess))| {
         let allowed = scenario.truth[*limit];
+        // It is proven of what is spent and comes back evenly.
+        if !allowed.algorithm.is_bucket() {
+            return None;
+        }
         let most = ceiling(&circumstances(scenario, record, &allowed));
         // The proof is for clocks that run alike.
         let most = most.saturating_add(apart_units(scenario, &allowed));
@@ -64,6 +68,7 @@ fn apart_units(scenario: &Scenario, allowed: &Allowed) -> u64 {
 mod tests {
     use super::*;
     use crate::attack::Attack;
+    use crate::scenario::Algorithm;
     use crate::world::World;
 
     /// Three nodes that let a little more through than their limit says.
@@ -83,6 +88,13 @@ mod tests {
         // A wrong ceiling, that of a cluster of one.
         let of_one = |it: &Circumstances| ceiling(&Circumstances { members: 1, ..*it });
         assert_eq!(above(&scenario, &record, of_one).len(), 1);
+    }
+
+    #[test]
+    fn nothing_is_proven_of_windows_and_logs() {
+        let scenario = Attack::parse(ATTACK).unwrap().scenario();
+        let record = World::run(scenario.clone()).unwrap();
+        assert!(above(&scenario.by(Algorithm::SlidingLog), &record, |_| 0).is_empty());
     }
 
     #[test]

@@ -35,6 +35,24 @@ impl Clock {
     }
 }
 
+/// One node's wall clock, as a function of the true time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wall {
+    /// How far it is ahead of the true Unix time at the true time 0, in ms; negative: behind.
+    pub ahead_ms: i64,
+    /// How much faster it runs, in millionths; negative: slower.
+    pub rate_ppm: i32,
+}
+
+impl Wall {
+    /// How far it is ahead at the true time `now_ns`, in ns.
+    pub fn ahead_ns(&self, now_ns: u64) -> i64 {
+        let drift = i128::from(now_ns) * i128::from(self.rate_ppm) / 1_000_000;
+        let ahead = i128::from(self.ahead_ms) * i128::from(MS) + drift;
+        i64::try_from(ahead).unwrap_or(i64::MAX)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,6 +76,12 @@ mod tests {
                 assert!(found == 0 || clock.local(found - 1) < local);
             }
         }
+    }
+
+    #[test]
+    fn a_wall_clock_is_ahead_by_its_offset_and_its_drift() {
+        assert_eq!(Wall { ahead_ms: -250, rate_ppm: 0 }.ahead_ns(SECOND), -250_000_000);
+        assert_eq!(Wall { ahead_ms: 1, rate_ppm: 100 }.ahead_ns(10 * SECOND), 2_000_000);
     }
 
     #[test]

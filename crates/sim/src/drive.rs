@@ -96,7 +96,8 @@ impl World {
         self.trace.note(&[5, self.now_ns, node as u64, place as u64, allowed]);
         self.record.decided(node, place, arrival.at_ns, outcome);
         if outcome.allowed {
-            self.inspector.admitted(self.now_ns, arrival.key, arrival.cost);
+            let ahead_ns = self.scenario.walls[node].ahead_ns(self.now_ns);
+            self.inspector.admitted((self.now_ns, ahead_ns), arrival.key, arrival.cost);
             // What was reserved may exceed the allowance, and is in flight no longer when it passes.
             if arrival.cost == 1 || !outcome.held {
                 self.inspect_spend(node, arrival.key);
@@ -292,5 +293,6 @@ fn decided(decision: &Decision<'_>, now_ns: u64, held: bool) -> Outcome {
         at_ns: now_ns,
         held,
         share: verdict.reason == Reason::Share,
+        delay_ns: verdict.delay.to_ns(),
     }
 }

@@ -5,8 +5,8 @@
 
 use limiter::Bucket;
 
-use crate::clock::{MS, SECOND};
-use crate::exact::ExactBucket;
+use crate::clock::{MS, SECOND, Wall};
+use crate::exact::Exact;
 use crate::process::Process;
 use crate::reading::Reading;
 use crate::record::Excess;
@@ -22,6 +22,10 @@ const FAST_UNITS: u64 = 8;
 /// Longest time for which a key of a quiet node may have an open batch: a lost packet or two.
 const OPEN_NS: u64 = 700 * MS;
 
+/// Parts of a period in which a log keeps what its node has not told, and in which it keeps what it owes.
+const GRAINS: u64 = 1_024;
+const CLASSES: u64 = 16;
+
 /// A shorter cut may be over before anybody is lost.
 const UNNOTICED_NS: u64 = 700 * MS;
 
@@ -29,9 +33,15 @@ const UNNOTICED_NS: u64 = 700 * MS;
 #[derive(Clone, Debug)]
 struct Key {
     bucket: Bucket,
-    truth: ExactBucket,
-    /// Ticks that crashes may have made the cluster forget since the truth was last full.
+    /// Charged with everything in the windows of whoever admitted it.
+    truth: Exact,
+    /// Charged with the same by the true wall clock; none where that is no other.
+    by_true: Option<Exact>,
+    /// Ticks that crashes may have made the cluster forget since the truth was last full, and of which
+    /// nobody can say in which window they are.
     lost: i128,
+    /// When that was last added to.
+    lost_ns: u64,
     /// When something was last admitted.
     admitted_ns: u64,
     /// When something was last asked for.
@@ -44,6 +54,24 @@ struct Key {
     overlapped_ns: u64,
 }
 
+impl Key {
+    /// Whether it is uncertain which window a node counts in whose wall clock is so far ahead.
+    fn is_at_edge(&self, now_ns: u64, ahead_ns: i64, slew_ppm: u64) -> bool {
+        let (Some(from_edge_ns), Some(window_ns)) =
+            (self.truth.from_edge_ns(now_ns, ahead_ns), self.truth.forgets_after_ns())
+        else {
+            return false;
+        };
+        slew_ppm > 0 && from_edge_ns <= (window_ns + 2 * SECOND) / 1_000_000 * slew_ppm
+    }
+
+    /// `ticks` may be forgotten.
+    fn lose(&mut self, now_ns: u64, ticks: i128) {
+        self.lost += ticks;
+        self.lost_ns = now_ns;
+    }
+}
+
 /// Keeps the truth and finds what breaks it.
 #[derive(Clone, Debug)]
 pub(crate) struct Inspector {
@@ -53,6 +81,9 @@ pub(crate) struct Inspector {
     way_ns: u64,
     /// Greatest drift between two clocks, in millionths.
     drift_ppm: u64,
+    /// The same between a node's own two clocks: a window that has begun ends by one of them, and the
+    /// next begins by the other.
+    slew_ppm: u64,
     /// Levels are compared: all nodes have the same numbers, and no cut is so long that the drain of
     /// charges errs by more than a unit.
     compares: bool,
@@ -69,11 +100,15 @@ impl Inspector {
     pub(crate) fn new(scenario: &Scenario, buckets: Vec<Bucket>) -> Self {
         let key = |(limit, bucket): (&usize, Bucket)| {
             let allowed = &scenario.truth[*limit];
-            let truth = ExactBucket::new(allowed.burst, allowed.rate);
+            let truth = allowed.exact(scenario.unix_ns);
+            let is_skewed = scenario.walls.iter().any(|wall| *wall != Wall::default());
+            let by_true = (is_skewed && allowed.algorithm.has_windows()).then(|| truth.clone());
             Key {
                 bucket,
                 truth,
+                by_true,
                 lost: 0,
+                lost_ns: 0,
                 admitted_ns: 0,
                 asked_ns: 0,
                 is_reserved: false,
@@ -85,11 +120,14 @@ impl Inspector {
         let resent = if scenario.lines.loss_ppm > 0 { 3 * (2 * slowest + 25 * MS) } else { 0 };
         let rates = scenario.clocks.iter().map(|clock| i64::from(clock.rate_ppm));
         let (slow, fast) = (rates.clone().min().unwrap_or(0), rates.max().unwrap_or(0));
+        let own = scenario.clocks.iter().zip(&scenario.walls);
+        let slew_ppm = own.map(|(clock, wall)| clock.rate_ppm.abs_diff(wall.rate_ppm).into()).max();
         Self {
             keys: scenario.keys.iter().zip(buckets).map(key).collect(),
             found: Vec::new(),
             way_ns: slowest + scenario.lines.jitter_ns + resent,
             drift_ppm: (fast - slow).unsigned_abs(),
+            slew_ppm: slew_ppm.unwrap_or(0),
             compares: scenario.versions.len() == 1,
             trouble_ns: 0,
             troubled_ns: 0,
@@ -128,10 +166,17 @@ impl Inspector {
         key.is_reserved |= cost > 1;
     }
 
-    /// Something was admitted somewhere.
-    pub(crate) fn admitted(&mut self, now_ns: u64, key: usize, cost: u64) {
+    /// Something was admitted by a node whose wall clock is so far ahead.
+    pub(crate) fn admitted(&mut self, (now_ns, ahead_ns): (u64, i64), key: usize, cost: u64) {
+        let slew_ppm = self.slew_ppm;
         let key = &mut self.keys[key];
-        key.truth.charge(now_ns, cost);
+        key.truth.charge_seen(now_ns, ahead_ns, cost);
+        if let Some(by_true) = &mut key.by_true {
+            by_true.charge(now_ns, cost);
+        }
+        if key.is_at_edge(now_ns, ahead_ns, slew_ppm) {
+            key.lose(now_ns, key.truth.ticks(cost));
+        }
         key.admitted_ns = now_ns;
     }
 
@@ -143,17 +188,17 @@ impl Inspector {
         for key in &mut self.keys {
             let reading = Reading::of(process, key.bucket, local_ns);
             let in_flight = u64::try_from(reading.untold).unwrap_or(0);
-            key.lost += key.truth.ticks(in_flight) + reading.charge.max(0);
+            key.lose(now_ns, key.truth.ticks(in_flight) + reading.charge.max(0));
         }
         self.trouble_ns = now_ns;
     }
 
     /// The excess of `key`.
     pub(crate) fn excess(&self, key: usize) -> Excess {
-        let truth = &self.keys[key].truth;
+        let Key { truth, by_true, .. } = &self.keys[key];
+        let truth = by_true.as_ref().unwrap_or(truth);
         let (ticks, at_ns) = truth.debt_max();
-        let numbers = truth.numbers();
-        let (per_unit, burst) = (numbers.per_unit, numbers.burst);
+        let (per_unit, burst) = (truth.per_unit(), truth.capacity());
         Excess { ticks, least: truth.least(), per_unit, burst, at_ns }
     }
 }
@@ -221,8 +266,8 @@ impl World {
     /// Debt is bounded: twice what all nodes can have in flight, and ten seconds of refill.
     fn check_debts(&mut self, key: usize, readings: &[(usize, Reading)]) {
         let truth = &self.inspector.keys[key].truth;
-        let units = truth.numbers().burst.max(FAST_UNITS) * self.nodes.len() as u64;
-        let missing = 2 * truth.ticks(units) + truth.refill(10 * SECOND);
+        let units = truth.capacity().max(FAST_UNITS) * self.nodes.len() as u64;
+        let missing = 2 * truth.ticks(units) + truth.on_average(10 * SECOND);
         // A group may add its charges to a level in debt.
         let least = truth.full() - 2 * missing;
         for (node, reading) in readings {
@@ -248,17 +293,34 @@ impl World {
         let interval_ns = self.scenario.sync_interval_ns;
         let held_ns =
             self.scenario.truth.iter().map(|allowed| allowed.max_wait_ns).max().unwrap_or(0);
+        let is_at_edge = |(node, _): &&(usize, Reading)| {
+            let ahead_ns = self.scenario.walls[*node].ahead_ns(now_ns);
+            inspector.keys[key].is_at_edge(now_ns, ahead_ns, inspector.slew_ppm)
+        };
+        let readings: Vec<_> = readings.iter().filter(|it| !is_at_edge(it)).copied().collect();
         let Key {
-            truth, lost, admitted_ns, asked_ns, is_reserved, troubled_ns, overlapped_ns, ..
+            truth,
+            lost,
+            lost_ns,
+            admitted_ns,
+            asked_ns,
+            is_reserved,
+            troubled_ns,
+            overlapped_ns,
+            ..
         } = &mut inspector.keys[key];
-        let level = truth.level_at(now_ns);
-        if level == truth.full() {
+        let is_full = truth.level_at(now_ns) == truth.full();
+        // Spends that were owed count as long as the youngest of their class.
+        let forgets_ns = truth.forgets_after_ns().map(|ns| ns + ns / CLASSES);
+        if is_full || forgets_ns.is_some_and(|ns| now_ns - *lost_ns > ns) {
             *lost = 0;
-            // What was too low is right again when it is full, too high when the truth is.
-            if readings.iter().all(|(_, reading)| reading.level == truth.full()) {
-                *troubled_ns = all_troubled_ns;
-                *overlapped_ns = all_overlapped_ns;
-            }
+        }
+        // What was too low is right again when it is full, too high when the truth is.
+        let is_rested =
+            is_full && readings.iter().all(|(_, reading)| reading.level == truth.full());
+        if is_rested || forgets_ns.is_some_and(|ns| now_ns - trouble_ns > ns) {
+            *troubled_ns = all_troubled_ns;
+            *overlapped_ns = all_overlapped_ns;
         }
         // While members come back, what is on its way to them is in flight to nobody who is counted.
         if !is_whole || (trouble_ns > 0 && now_ns - trouble_ns < QUIET_NS) {
@@ -266,10 +328,12 @@ impl World {
         }
         let is_crowd = readings.len() > 2;
         // Two clocks refill differently for as long as the bucket is not full.
-        let apart_ns = (now_ns - truth.full_at_ns()) / 1_000_000 * drift_ppm;
-        let slack = truth.ticks(1) + truth.refill(way_ns + apart_ns);
+        let unrested_ns = now_ns - truth.full_at_ns();
+        let apart_ns =
+            forgets_ns.map_or(unrested_ns, |ns| ns.min(unrested_ns)) / 1_000_000 * drift_ppm;
+        let troubled_ns = all_troubled_ns - *troubled_ns;
         // An echo lowers a level also for spends of a third node that only one of the two has heard of.
-        let band = truth.ticks(2 + truth.numbers().burst / 100);
+        let band = truth.ticks(2 + truth.capacity() / 100);
         let echo = if is_crowd { 2 * band + truth.full() / 50 } else { 0 };
         let untold: i64 = readings.iter().map(|(_, reading)| reading.untold).sum();
         // A reservation that is given back is not admitted, and told nevertheless.
@@ -279,9 +343,25 @@ impl World {
         let lost = *lost;
         // Groups that overlap pay back more than the whole rate together: what a full level refills of a
         // charge meanwhile is not all theirs.
-        let overlap = truth.refill(all_overlapped_ns - *overlapped_ns);
+        let overlap = truth.on_average(all_overlapped_ns - *overlapped_ns);
+        // A spend that took a full bucket below full took it later where it was heard of later, by the
+        // refill of the time between; and while members are missing, a group whose level is full pays
+        // only its part of the refill back on what it and the others spend. A log has it at the time at
+        // which it was heard of less the age that was told, the youngest of its grain or class.
+        let late_ns = match forgets_ns {
+            Some(ns) if troubled_ns > 0 => ns / CLASSES,
+            Some(ns) => (ns / GRAINS).max(MS),
+            None if troubled_ns > 0 => SECOND + troubled_ns,
+            None => 2 * interval_ns,
+        };
+        let reserved: i64 = readings.iter().map(|(_, reading)| reading.reserved).sum();
         let mut found = Vec::new();
-        for (node, reading) in readings {
+        let mut deviations = Vec::new();
+        let mut apart = 0;
+        for (node, reading) in &readings {
+            let ahead_ns = self.scenario.walls[*node].ahead_ns(now_ns);
+            let level = truth.level_seen(now_ns, ahead_ns);
+            let slack = truth.ticks(1) + truth.coming(now_ns, ahead_ns, way_ns + apart_ns);
             let unknown = i128::from(untold - reading.untold) * truth.ticks(1);
             // Units that were reserved and given back were out of a full bucket's way meanwhile: what
             // the truth had no room for was not lost here.
@@ -289,7 +369,7 @@ impl World {
             // acknowledged.
             let told_ns = held_ns + 2 * interval_ns + 3 * way_ns;
             let held_ns = if *is_reserved { told_ns } else { 0 };
-            let most = level + unknown + lost + slack + overlap + truth.refill(held_ns);
+            let most = level + unknown + lost + slack + overlap + truth.on_average(held_ns);
             if reading.level > most {
                 found.push(format!(
                     "node {node}: key {key} is at {} ticks, {level} are left and {} may be unknown: \
@@ -302,17 +382,12 @@ impl World {
             if is_unasked && reading.open_batches > 0 {
                 found.push(format!("node {node}: key {key} has an open batch in the quiet"));
             }
+            deviations.push((*node, reading.level - level));
+            let came = truth.came(now_ns, ahead_ns, late_ns + way_ns);
+            apart = apart.max(slack + came + lost + echo + truth.ticks(1) * i128::from(reserved));
         }
-        // A spend that took a full bucket below full took it later where it was heard of later, by the
-        // refill of the time between; and while members are missing, a group whose level is full pays
-        // only its part of the refill back on what it and the others spend.
-        let troubled_ns = all_troubled_ns - *troubled_ns;
-        let told_ns = if troubled_ns > 0 { SECOND + troubled_ns } else { 2 * interval_ns };
-        let reserved: i64 = readings.iter().map(|(_, reading)| reading.reserved).sum();
-        let reserved = i128::from(reserved) * truth.ticks(1);
-        let apart = slack + truth.refill(told_ns + way_ns) + lost + echo + reserved;
-        if is_quiet && let Some(what) = unequal(readings, apart) {
-            found.push(format!("key {key}: {what}"));
+        if is_quiet && let Some(what) = unequal(&deviations, apart) {
+            found.push(format!("key {key}: {what}: {readings:?}"));
         }
         for what in found {
             inspector.broken(now_ns, what);
@@ -358,14 +433,14 @@ impl World {
     }
 }
 
-/// Whether levels differ by more than `apart` ticks.
-fn unequal(readings: &[(usize, Reading)], apart: i128) -> Option<String> {
-    let most = readings.iter().max_by_key(|(_, reading)| reading.level)?;
-    let least = readings.iter().min_by_key(|(_, reading)| reading.level)?;
-    (most.1.level - least.1.level > apart).then(|| {
+/// Whether levels, which lie so far above the truth, differ by more than `apart` ticks.
+fn unequal(deviations: &[(usize, i128)], apart: i128) -> Option<String> {
+    let most = deviations.iter().max_by_key(|(_, ticks)| *ticks)?;
+    let least = deviations.iter().min_by_key(|(_, ticks)| *ticks)?;
+    (most.1 - least.1 > apart).then(|| {
         format!(
-            "node {} is at {} ticks and node {} at {} after a quiet second, {apart} may differ",
-            most.0, most.1.level, least.0, least.1.level
+            "node {} is {} ticks above the truth and node {} {} after a quiet second, {apart} may differ",
+            most.0, most.1, least.0, least.1
         )
     })
 }

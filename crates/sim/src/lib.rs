@@ -7,6 +7,7 @@
 pub mod attack;
 pub mod blip;
 pub mod clock;
+pub mod compare;
 pub mod dice;
 pub mod exact;
 pub mod network;
@@ -29,6 +30,6 @@ mod world;
 
 pub use record::{Excess, Outcome, Probe, Record};
 pub use report::{Report, simulate};
-pub use scenario::{Act, Allowed, Scenario};
+pub use scenario::{Act, Algorithm, Allowed, Scenario};
 pub use trace::Trace;
 pub use world::World;

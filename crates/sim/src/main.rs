@@ -7,17 +7,20 @@ use limiter::Accuracy;
 use sim::attack::finds::{Finds, SIZES};
 use sim::attack::{Attack, Effort, Family, Scale, Session, mode_of};
 use sim::clock::SECOND;
-use sim::search::{self, Class};
-use sim::{Scenario, simulate, table};
+use sim::search::{self, Class, Common};
+use sim::{Algorithm, Scenario, simulate, table};
 
 /// Time between two lines of levels in a replay, in ns.
 const PROBE_EVERY_NS: u64 = 20_000_000;
 
 const USAGE: &str = "rlnode-sim runs whole clusters on virtual clocks and a virtual network.
 
-  rlnode-sim table [DEMAND...] [N=SIZE...]    every line of the table, or those of some demands and sizes
-  rlnode-sim search SEEDS [FIRST] [N=SIZE...] [CLASS...]
-                                              random trouble: every size and class, or some
+  rlnode-sim table [DEMAND...] [N=SIZE...]    every line of the table, or those of some demands and sizes;
+                                              the demand `algorithms`: the same workloads under each
+  rlnode-sim search SEEDS [FIRST] [N=SIZE...] [CLASS...] [--algorithm NAME] [--skew MS]
+                                              random trouble: every size and class, or some; of a token
+                                              bucket, or another algorithm; with wall clocks up to so
+                                              far apart
   rlnode-sim attack SEEDS [FIRST] [N=SIZE...] [WORD...]
                                               climbs to the worst schedules that it finds; words:
                                               balanced fast, undisturbed disturbed, large small,
@@ -25,12 +28,15 @@ const USAGE: &str = "rlnode-sim runs whole clusters on virtual clocks and a virt
                                               the committed finds), --as-data date=D commit=C
                                               (print crates/sim/src/attack/finds.txt made anew)
   rlnode-sim found                            prints crates/cluster/src/found.rs, from the finds
-  rlnode-sim replay SIZE CLASS SEED           one run of the search, or a committed find, with what
+  rlnode-sim replay SIZE CLASS SEED [--algorithm NAME] [--skew MS]
+                                              one run of the search, or a committed find, with what
                                               its nodes noted
-  rlnode-sim replay 'N=...'                   an attack, written out
+  rlnode-sim replay 'N=...' [--algorithm NAME]
+                                              an attack, written out
 
 sizes of a search are 2, 3, 5, 7, 10 and 50; classes are fault-free, delays, large-costs and faults;
-classes of attacks are undisturbed and disturbed
+classes of attacks are undisturbed and disturbed; algorithms are token-bucket, leaky-bucket, leaky-queue,
+fixed-window, sliding-window and sliding-log
 ";
 
 fn main() -> ExitCode {
@@ -56,6 +62,7 @@ fn main() -> ExitCode {
 /// Does what `words` ask for, and counts what broke.
 fn run(words: &[String], say: &mut impl FnMut(&str)) -> Result<u64, String> {
     let (command, words) = words.split_first().ok_or("say what to do")?;
+    let (common, words) = common(words)?;
     let sizes: Vec<usize> = words.iter().filter_map(|word| size(word)).collect();
     let rest: Vec<String> = words.iter().filter(|word| size(word).is_none()).cloned().collect();
     match command.as_str() {
@@ -71,7 +78,7 @@ fn run(words: &[String], say: &mut impl FnMut(&str)) -> Result<u64, String> {
             let sizes = if sizes.is_empty() { SIZES.to_vec() } else { sizes };
             let seeds = *numbers.first().ok_or("say how many seeds")?;
             let first = numbers.get(1).copied().unwrap_or(0);
-            search::search(&sizes, &classes, (first, seeds), say)
+            search::search(common, &sizes, &classes, (first, seeds), say)
         }
         "attack" => attack(&rest, sizes, say),
         "found" => {
@@ -81,7 +88,7 @@ fn run(words: &[String], say: &mut impl FnMut(&str)) -> Result<u64, String> {
         }
         "replay" if words.iter().any(|word| word.contains(' ')) => {
             let text = words.iter().find(|word| word.contains(' ')).ok_or("say an attack")?;
-            replay(Attack::parse(text)?.scenario_to_rest(), say)
+            replay(Attack::parse(text)?.scenario_to_rest().by(common.algorithm), say)
         }
         "replay" => {
             let [size, word, seed] = rest.as_slice() else {
@@ -90,15 +97,38 @@ fn run(words: &[String], say: &mut impl FnMut(&str)) -> Result<u64, String> {
             let size = size.parse().map_err(|_| format!("`{size}` is no size"))?;
             let seed = seed.parse().map_err(|_| format!("`{seed}` is no seed"))?;
             if Family::from_word(word).is_none() {
-                return replay(search::scenario(size, class(word)?, seed), say);
+                return replay(common.scenario(size, class(word)?, seed), say);
             }
             let finds = Finds::committed()?;
             let none = || format!("no find is `{size} {word} {seed}`");
             let find = finds.named(size, word, seed).ok_or_else(none)?;
-            replay(find.scenario(), say)
+            replay(find.scenario().by(common.algorithm), say)
         }
         other => Err(format!("there is no command `{other}`")),
     }
+}
+
+/// What `--algorithm` and `--skew` say, and the other words.
+fn common(words: &[String]) -> Result<(Common, Vec<String>), String> {
+    let mut common = Common::of(Algorithm::TokenBucket);
+    let mut rest = Vec::new();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or_else(|| format!("`{word}` needs a value"));
+        match word.as_str() {
+            "--algorithm" => {
+                let name = value()?;
+                common.algorithm = Algorithm::from_word(name)
+                    .ok_or_else(|| format!("there is no algorithm `{name}`"))?;
+            }
+            "--skew" => {
+                let ms = value()?;
+                common.skew_ms = ms.parse().map_err(|_| format!("`{ms}` is no time in ms"))?;
+            }
+            _ => rest.push(word.clone()),
+        }
+    }
+    Ok((common, rest))
 }
 
 /// The size in `N=SIZE`.

@@ -18,6 +18,8 @@ pub(crate) enum Event {
     Dial(Life),
     /// A node drops entries at rest.
     Sweep(Life),
+    /// A node reads its wall clock.
+    Wall(Life),
     /// The time of a held check is over: its waiter.
     HoldEnds(Life, usize),
     /// The act at this place of the script.

@@ -20,6 +20,8 @@ pub struct Outcome {
     pub held: bool,
     /// It was denied although units were left in the cluster.
     pub share: bool,
+    /// How long after that whoever asked has to wait its turn, in ns.
+    pub delay_ns: u64,
 }
 
 impl Outcome {

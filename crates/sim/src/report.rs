@@ -2,9 +2,9 @@
 #![expect(clippy::float_arithmetic, reason = "figures for people, made when a run is over")]
 
 use crate::clock::{MS, SECOND};
-use crate::exact::ExactBucket;
-use crate::record::Record;
-use crate::scenario::Scenario;
+use crate::exact::Exact;
+use crate::record::{Outcome, Record};
+use crate::scenario::{Algorithm, Scenario};
 use crate::world::World;
 
 /// The figures of a run.
@@ -17,7 +17,8 @@ pub struct Report {
     pub excess_percent: f64,
     /// When, in seconds of the scenario.
     pub excess_at_s: f64,
-    /// Most above capacity and refill in any ten seconds, in percent of both; of the first key.
+    /// Most above capacity and refill in any ten seconds, in percent of both; of the first key, if it is
+    /// a bucket.
     pub ten_s_percent: f64,
     /// Units admitted, in percent of what the exact central bucket admits.
     pub utilisation_percent: f64,
@@ -33,6 +34,13 @@ pub struct Report {
     pub wait_p50_ms: f64,
     /// The wait that 99 of 100 held requests do not exceed, in ms.
     pub wait_p99_ms: f64,
+    /// Most that left queues in any time above what their rate brings in it and one call, in units: of
+    /// leaky buckets that are queues.
+    pub departures_units: f64,
+    /// Calls that left a node's queue before one that came earlier there.
+    pub overtakes: u64,
+    /// Longest that a call had to wait its turn, in ms.
+    pub delay_max_ms: f64,
     /// Most batches of a node in a second.
     pub batches_max: u64,
     /// Units admitted by each node.
@@ -65,6 +73,7 @@ impl Report {
         report.excess(record);
         report.ten_s_percent = ten_s_percent(scenario, record);
         report.waits(record);
+        report.departures(scenario, record);
         report.levels(scenario, record);
         report.batches_max = record.batches.values().max().copied().unwrap_or(0);
         report
@@ -76,11 +85,8 @@ impl Report {
     }
 
     fn flow(&mut self, scenario: &Scenario, record: &Record) {
-        let central = |limit: &usize| {
-            let allowed = &scenario.truth[*limit];
-            ExactBucket::new(allowed.burst, allowed.rate)
-        };
-        let mut centrals: Vec<ExactBucket> = scenario.keys.iter().map(central).collect();
+        let central = |limit: &usize| scenario.truth[*limit].exact(scenario.unix_ns);
+        let mut centrals: Vec<Exact> = scenario.keys.iter().map(central).collect();
         self.admitted = vec![0; scenario.nodes];
         self.offered = vec![0; scenario.nodes];
         for (place, arrival) in scenario.arrivals.iter().enumerate() {
@@ -127,6 +133,39 @@ impl Report {
         (self.wait_p50_ms, self.wait_p99_ms) = (at(50), at(99));
     }
 
+    /// Of calls that wait their turn: whether they leave evenly, and each node's in the order in which
+    /// they came.
+    fn departures(&mut self, scenario: &Scenario, record: &Record) {
+        for (key, limit) in scenario.keys.iter().enumerate() {
+            let allowed = &scenario.truth[*limit];
+            if allowed.algorithm != Algorithm::LeakyQueue {
+                continue;
+            }
+            let mut leaving = Vec::new();
+            let mut last_ns = vec![0; scenario.nodes];
+            let mut passed: Vec<usize> = (0..record.outcomes.len())
+                .filter(|place| scenario.arrivals[*place].key == key)
+                .filter(|place| record.outcomes[*place].allowed)
+                .collect();
+            passed.sort_by_key(|place| record.outcomes[*place].at_ns);
+            for place in passed {
+                let Outcome { at_ns, delay_ns, .. } = record.outcomes[place];
+                let leaves_ns = at_ns + delay_ns;
+                leaving.push((leaves_ns, scenario.arrivals[place].cost));
+                let last_ns = &mut last_ns[record.deciders[place]];
+                self.overtakes += u64::from(leaves_ns < *last_ns);
+                *last_ns = leaves_ns.max(*last_ns);
+                self.delay_max_ms = self.delay_max_ms.max(delay_ns as f64 / MS as f64);
+            }
+            leaving.sort_unstable();
+            let one = leaving.iter().map(|(_, cost)| *cost).max().unwrap_or(1);
+            let mut exact = Exact::bucket(one, allowed.rate);
+            leaving.iter().for_each(|(at_ns, cost)| exact.charge(*at_ns, *cost));
+            let units = exact.debt_max().0 as f64 / exact.per_unit() as f64;
+            self.departures_units = self.departures_units.max(units);
+        }
+    }
+
     fn levels(&mut self, scenario: &Scenario, record: &Record) {
         let Some(per_unit) = record.excess.first().map(|excess| excess.per_unit) else { return };
         let mut errors = Vec::new();
@@ -158,6 +197,9 @@ fn ten_s_percent(scenario: &Scenario, record: &Record) -> f64 {
     admitted.sort_unstable();
     let Some((first_ns, _)) = admitted.first().copied() else { return 0.0 };
     let allowed = &scenario.truth[scenario.keys[0]];
+    if !allowed.algorithm.is_bucket() {
+        return 0.0;
+    }
     let refill = 10.0 * SECOND as f64 * allowed.rate.count as f64 / allowed.rate.period_ns as f64;
     let most = allowed.burst as f64 + refill;
     let (mut from, mut units, mut worst) = (0, 0, 0.0_f64);
@@ -210,5 +252,27 @@ mod tests {
         let (scenario, record) = all_passed(200.0, 100, 60);
         let report = Report::of(&scenario, &record);
         assert!(report.utilisation_percent > 180.0 && report.ten_s_percent > 70.0);
+    }
+
+    #[test]
+    fn calls_that_wait_their_turn_leave_evenly_and_in_order() {
+        let (mut scenario, mut record) = all_passed(300.0, 100, 1);
+        let report = Report::of(&scenario, &record);
+        assert!(report.departures_units.abs() < 1e-9, "no queue is looked at");
+        scenario = scenario.by(Algorithm::LeakyQueue);
+        record.deciders.fill(0);
+        // One every 10 ms: nothing above the rate.
+        for (place, outcome) in record.outcomes.iter_mut().enumerate() {
+            outcome.delay_ns = place as u64 * 10 * MS + SECOND - outcome.at_ns;
+        }
+        let report = Report::of(&scenario, &record);
+        assert!(report.departures_units.abs() < 1e-9 && report.overtakes == 0);
+        // One leaves half a step early, and so two are within 5 ms.
+        record.outcomes[7].delay_ns -= 5 * MS;
+        let report = Report::of(&scenario, &record);
+        assert!((report.departures_units - 0.5).abs() < 1e-9 && report.overtakes == 0);
+        record.outcomes[9].delay_ns -= 25 * MS;
+        let report = Report::of(&scenario, &record);
+        assert!(report.departures_units > 1.0 && report.overtakes > 0);
     }
 }

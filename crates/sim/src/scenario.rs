@@ -1,17 +1,79 @@
 //! A run, written down: how many nodes, which limits, what is asked, and what goes wrong.
 
-use limiter::{Accuracy, Limit, Plan, PlanError, Quota, Rate, Selector, Unmatched};
+use limiter::{Accuracy, Limit, Plan, PlanError, Quota, Rate, Selector, Unmatched, Window};
 
-use crate::clock::{Clock, MS, SECOND};
+use crate::clock::{Clock, MS, SECOND, Wall};
+use crate::exact::Exact;
 use crate::network::Lines;
 use crate::workload::Arrival;
+
+/// How a limit counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Algorithm {
+    /// A token bucket.
+    TokenBucket,
+    /// A leaky bucket as a meter.
+    LeakyBucket,
+    /// A leaky bucket as a queue.
+    LeakyQueue,
+    /// Windows counted from the Unix epoch.
+    FixedWindow,
+    /// The same with the weighted window before.
+    SlidingWindow,
+    /// The time of every unit.
+    SlidingLog,
+}
+
+impl Algorithm {
+    /// Every algorithm.
+    pub const ALL: [Self; 6] = [
+        Self::TokenBucket,
+        Self::LeakyBucket,
+        Self::LeakyQueue,
+        Self::FixedWindow,
+        Self::SlidingWindow,
+        Self::SlidingLog,
+    ];
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::TokenBucket => "token-bucket",
+            Self::LeakyBucket => "leaky-bucket",
+            Self::LeakyQueue => "leaky-queue",
+            Self::FixedWindow => "fixed-window",
+            Self::SlidingWindow => "sliding-window",
+            Self::SlidingLog => "sliding-log",
+        }
+    }
+
+    /// The algorithm of that word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|algorithm| algorithm.as_str() == word)
+    }
+
+    /// What is spent comes back evenly, as time goes by.
+    pub fn is_bucket(self) -> bool {
+        matches!(self, Self::TokenBucket | Self::LeakyBucket | Self::LeakyQueue)
+    }
+
+    /// Spends belong to windows of the wall clock.
+    pub fn has_windows(self) -> bool {
+        matches!(self, Self::FixedWindow | Self::SlidingWindow)
+    }
+}
+
+/// The Unix time of a midnight in 2027: a run begins with a window of any usual length.
+const MIDNIGHT_NS: u64 = 20_833 * 86_400 * SECOND;
 
 /// The numbers of one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowed {
-    /// Capacity, in units.
+    /// How it counts.
+    pub algorithm: Algorithm,
+    /// Capacity, in units: what a window or a period allows.
     pub burst: u64,
-    /// Refill.
+    /// Refill. Windows and periods are as long as an empty bucket takes to fill.
     pub rate: Rate,
     /// How the nodes hold it together.
     pub accuracy: Accuracy,
@@ -23,7 +85,8 @@ impl Allowed {
     /// `burst` units and `count` units per `period_ns`, balanced, held at most 5 ms.
     pub fn balanced(burst: u64, count: u64, period_ns: u64) -> Self {
         let rate = Rate { count, period_ns };
-        Self { burst, rate, accuracy: Accuracy::Balanced, max_wait_ns: 5 * MS }
+        let (algorithm, accuracy) = (Algorithm::TokenBucket, Accuracy::Balanced);
+        Self { algorithm, burst, rate, accuracy, max_wait_ns: 5 * MS }
     }
 
     /// The same, fast: never held.
@@ -36,6 +99,43 @@ impl Allowed {
     #[must_use]
     pub fn held(self, max_wait_ns: u64) -> Self {
         Self { max_wait_ns, ..self }
+    }
+
+    /// The same numbers, counted by another algorithm.
+    #[must_use]
+    pub fn by(self, algorithm: Algorithm) -> Self {
+        Self { algorithm, ..self }
+    }
+
+    /// What a node's file says of it.
+    pub fn quota(&self) -> Quota {
+        let Self { burst, rate, .. } = *self;
+        match self.algorithm {
+            Algorithm::TokenBucket => Quota::TokenBucket { rate, burst },
+            Algorithm::LeakyBucket => Quota::LeakyBucket { rate, burst, queue: false },
+            Algorithm::LeakyQueue => Quota::LeakyBucket { rate, burst, queue: true },
+            Algorithm::FixedWindow => {
+                Quota::FixedWindow { limit: burst, window: Window::Period(self.window_ns()) }
+            }
+            Algorithm::SlidingWindow => {
+                Quota::SlidingWindow { limit: burst, period_ns: self.window_ns() }
+            }
+            Algorithm::SlidingLog => {
+                Quota::SlidingLog { limit: burst, period_ns: self.window_ns() }
+            }
+        }
+    }
+
+    /// The same in one exact place, whose time 0 is `unix_ns` after the Unix epoch.
+    pub fn exact(&self, unix_ns: u64) -> Exact {
+        match self.algorithm {
+            Algorithm::FixedWindow => Exact::fixed_window(self.burst, self.window_ns(), unix_ns),
+            Algorithm::SlidingWindow => {
+                Exact::sliding_window(self.burst, self.window_ns(), unix_ns)
+            }
+            Algorithm::SlidingLog => Exact::sliding_log(self.burst, self.window_ns()),
+            _ => Exact::bucket(self.burst, self.rate),
+        }
     }
 
     /// Time in which an empty bucket fills, in ns.
@@ -83,6 +183,10 @@ pub struct Scenario {
     pub lines: Lines,
     /// Clocks of the nodes.
     pub clocks: Vec<Clock>,
+    /// Their wall clocks.
+    pub walls: Vec<Wall>,
+    /// The true Unix time when the run begins, in ns.
+    pub unix_ns: u64,
     /// What is done to nodes, and when, in ns.
     pub script: Vec<(u64, Act)>,
     /// What is asked, in the order of time.
@@ -116,6 +220,8 @@ impl Scenario {
             forget_after_ns: 60 * SECOND,
             lines: Lines::even(nodes, MS),
             clocks: (0..nodes).map(|node| clock_of(node, 0)).collect(),
+            walls: vec![Wall::default(); nodes],
+            unix_ns: MIDNIGHT_NS,
             script: Vec::new(),
             arrivals: Vec::new(),
             probes: Vec::new(),
@@ -142,6 +248,24 @@ impl Scenario {
         self.clocks[node] = clock_of(node, rate_ppm);
     }
 
+    /// Sets how far the wall clock of `node` is ahead, in ms.
+    pub fn skew(&mut self, node: usize, ahead_ms: i64) {
+        self.walls[node].ahead_ms = ahead_ms;
+    }
+
+    /// What the wall clock of `node` shows at `now_ns`, in ns of Unix time.
+    pub(crate) fn wall_ns(&self, node: usize, now_ns: u64) -> u64 {
+        (self.unix_ns + now_ns).saturating_add_signed(self.walls[node].ahead_ns(now_ns))
+    }
+
+    /// The same run with every limit counted by another algorithm.
+    #[must_use]
+    pub fn by(mut self, algorithm: Algorithm) -> Self {
+        let limits = self.versions.iter_mut().flatten().chain(&mut self.truth);
+        limits.for_each(|allowed| *allowed = allowed.by(algorithm));
+        self
+    }
+
     /// When the last thing happens, without the quiet after it.
     pub fn last_ns(&self) -> u64 {
         let asked = self.arrivals.last().map_or(0, |arrival| arrival.at_ns);
@@ -161,12 +285,11 @@ impl Scenario {
     /// Numbers that the limiter refuses.
     pub fn plan(&self, version: usize) -> Result<Plan, PlanError> {
         let limit = |(place, allowed): (usize, &Allowed)| {
-            let quota = Quota::TokenBucket { rate: allowed.rate, burst: allowed.burst };
             let endpoint = Some(endpoint(place));
             Limit {
                 selector: Selector { endpoint, ..Selector::default() },
                 accuracy: allowed.accuracy,
-                ..Limit::new(format!("limit-{place}"), quota)
+                ..Limit::new(format!("limit-{place}"), allowed.quota())
             }
         };
         let limits = self.versions[version].iter().enumerate().map(limit).collect();
@@ -204,6 +327,29 @@ mod tests {
         for nodes in [2, 3, 5, 10, 50] {
             let (a, b) = halves(nodes);
             assert_eq!((a & b, a | b), (0, everyone(nodes)));
+        }
+    }
+
+    #[test]
+    fn an_algorithm_is_named_by_its_word() {
+        for algorithm in Algorithm::ALL {
+            assert_eq!(Algorithm::from_word(algorithm.as_str()), Some(algorithm));
+        }
+        assert_eq!(Algorithm::from_word("bucket"), None);
+    }
+
+    #[test]
+    fn a_window_is_as_long_as_an_empty_bucket_takes_to_fill() {
+        let allowed = Allowed::balanced(50, 1000, SECOND);
+        for algorithm in Algorithm::ALL {
+            let (allowed, mut exact) = (allowed.by(algorithm), allowed.by(algorithm).exact(0));
+            assert!(exact.try_spend(0, 50) && !exact.try_spend(0, 1), "{algorithm:?}");
+            assert_eq!(exact.capacity(), 50);
+            // Of a sliding window the one before counts whole as the next begins.
+            let back_ns =
+                allowed.window_ns() * if algorithm == Algorithm::SlidingWindow { 2 } else { 1 };
+            assert!(!exact.try_spend(back_ns - 1, 50), "{algorithm:?}");
+            assert!(exact.try_spend(back_ns, 50), "{algorithm:?}");
         }
     }
 

@@ -6,7 +6,7 @@ use crate::clock::{MS, SECOND};
 use crate::dice::Dice;
 use crate::network::Cut;
 use crate::report::{Report, simulate};
-use crate::scenario::{Act, Allowed, Scenario, everyone, halves};
+use crate::scenario::{Act, Algorithm, Allowed, Scenario, everyone, halves};
 use crate::workload::{Load, Spread, Workload, seconds, to_u64};
 
 /// An hour, in nanoseconds.
@@ -58,13 +58,54 @@ pub struct Finding {
     pub trace: u64,
 }
 
-/// Makes and runs the scenario of a size, a class and a seed.
+/// What runs of a search have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Common {
+    /// How the limit counts.
+    pub algorithm: Algorithm,
+    /// Wall clocks are up to so far ahead, in ms.
+    pub skew_ms: u64,
+}
+
+impl Common {
+    /// The same with wall clocks that agree.
+    pub fn of(algorithm: Algorithm) -> Self {
+        Self { algorithm, skew_ms: 0 }
+    }
+
+    /// The scenario of a size, a class and a seed: what is asked and what goes wrong is the same for
+    /// every algorithm. Where there are windows, the run begins anywhere in one.
+    pub fn scenario(&self, nodes: usize, class: Class, seed: u64) -> Scenario {
+        let mut scenario = scenario(nodes, class, seed).by(self.algorithm);
+        if self.algorithm.has_windows() {
+            let mut dice = Dice::new(seed).part(0x5ee);
+            scenario.unix_ns += dice.below(scenario.truth[0].window_ns());
+            for node in 0..nodes {
+                scenario.skew(node, dice.below(self.skew_ms + 1).cast_signed());
+            }
+        }
+        scenario
+    }
+
+    /// Makes and runs the scenario of a size, a class and a seed.
+    ///
+    /// # Errors
+    /// Numbers that the limiter refuses.
+    pub fn run(&self, nodes: usize, class: Class, seed: u64) -> Result<Finding, String> {
+        finding(&self.scenario(nodes, class, seed))
+    }
+}
+
+/// Makes and runs the scenario of a size, a class and a seed, of a token bucket.
 ///
 /// # Errors
 /// Numbers that the limiter refuses.
 pub fn run(nodes: usize, class: Class, seed: u64) -> Result<Finding, String> {
-    let scenario = scenario(nodes, class, seed);
-    let (record, report) = simulate(&scenario)?;
+    finding(&scenario(nodes, class, seed))
+}
+
+fn finding(scenario: &Scenario) -> Result<Finding, String> {
+    let (record, report) = simulate(scenario)?;
     let at = |at_ns: i64| at_ns as f64 / SECOND as f64;
     let broken = record.broken.iter().map(|(at_ns, what)| format!("{:.4} s: {what}", at(*at_ns)));
     let stuck = record.stuck.iter().map(|what| format!("at the end: {what}"));
@@ -76,7 +117,7 @@ pub fn run(nodes: usize, class: Class, seed: u64) -> Result<Finding, String> {
     })
 }
 
-/// The scenario of a size, a class and a seed.
+/// The scenario of a size, a class and a seed, of a token bucket.
 pub fn scenario(nodes: usize, class: Class, seed: u64) -> Scenario {
     let mut dice = Dice::new(seed).part(nodes as u64 * 16 + class as u64);
     let troubled = matches!(class, Class::Delays | Class::Faults);
@@ -249,6 +290,7 @@ fn faults(scenario: &mut Scenario, end_ns: u64, dice: &mut Dice) {
 /// # Errors
 /// Numbers that the limiter refuses.
 pub fn search(
+    common: Common,
     sizes: &[usize],
     classes: &[Class],
     (first, seeds): (u64, u64),
@@ -259,7 +301,7 @@ pub fn search(
         for class in classes {
             let mut findings = Vec::new();
             for seed in first..first + seeds {
-                let finding = run(*nodes, *class, seed)?;
+                let finding = common.run(*nodes, *class, seed)?;
                 if let Some(fault) = finding.faults.first() {
                     broken += 1;
                     let (class, more) = (class.as_str(), finding.faults.len() - 1);
@@ -312,6 +354,19 @@ mod tests {
             let (first, again) = (scenario(5, class, 3), scenario(5, class, 3));
             assert_eq!(format!("{first:?}"), format!("{again:?}"));
             assert_eq!(Class::from_word(class.as_str()), Some(class));
+        }
+    }
+
+    #[test]
+    fn an_algorithm_changes_nothing_of_what_is_asked_and_of_what_goes_wrong() {
+        let bucket = scenario(3, Class::Faults, 7);
+        for algorithm in Algorithm::ALL {
+            let other = Common { algorithm, skew_ms: 250 }.scenario(3, Class::Faults, 7);
+            assert_eq!(other.arrivals, bucket.arrivals);
+            assert_eq!(format!("{:?}", other.script), format!("{:?}", bucket.script));
+            assert_eq!(other.truth[0], bucket.truth[0].by(algorithm));
+            let is_skewed = other.walls.iter().any(|wall| wall.ahead_ms != 0);
+            assert_eq!(is_skewed, algorithm.has_windows());
         }
     }
 

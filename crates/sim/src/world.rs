@@ -23,6 +23,8 @@ const IDLE_NS: u64 = 3 * SECOND;
 /// Time between two sweeps of a node, and the part of its store that each visits.
 const SWEEP_EVERY_NS: u64 = 500 * MS;
 const SWEEP_PART: usize = 10;
+/// Time between two readings of the wall clock.
+const WALL_EVERY_NS: u64 = SECOND;
 
 /// One node, running or not.
 pub(crate) struct Node {
@@ -177,6 +179,7 @@ impl World {
             Event::Ping(life) => self.ping(life),
             Event::Dial(life) => self.dial(life),
             Event::Sweep(life) => self.sweep(life),
+            Event::Wall(life) => self.read_wall(life),
             Event::HoldEnds(life, waiter) => {
                 if self.process(life).is_some() {
                     self.retry(life.node, waiter, true);
@@ -196,10 +199,8 @@ impl World {
     fn paused(&self, event: &Event) -> Option<u64> {
         let node = match event {
             Event::Delivery(timed) => self.network.node(timed.end),
-            Event::Poll(life) | Event::Ping(life) | Event::Dial(life) | Event::Sweep(life) => {
-                life.node
-            }
-            Event::HoldEnds(life, _) => life.node,
+            Event::Poll(life) | Event::Ping(life) | Event::Dial(life) => life.node,
+            Event::Sweep(life) | Event::Wall(life) | Event::HoldEnds(life, _) => life.node,
             Event::Act(_) | Event::Probe | Event::Inspect => return None,
         };
         let until_ns = self.nodes[node].paused_until_ns;
@@ -311,6 +312,15 @@ impl World {
         self.queue.push(self.now_ns + SWEEP_EVERY_NS, Event::Sweep(life));
     }
 
+    /// A node tells its limiter what its wall clock says.
+    fn read_wall(&mut self, life: Life) {
+        let local_ns = self.scenario.clocks[life.node].local(self.now_ns);
+        let unix_ns = self.scenario.wall_ns(life.node, self.now_ns);
+        let Some(process) = self.process(life) else { return };
+        process.limiter.set_wall(local_ns, unix_ns);
+        self.queue.push(self.now_ns + WALL_EVERY_NS, Event::Wall(life));
+    }
+
     pub(crate) fn schedule(&mut self, deliveries: Vec<Timed>) {
         for timed in deliveries {
             self.queue.push(timed.at_ns, Event::Delivery(timed));
@@ -347,6 +357,7 @@ impl World {
         self.queue.push(self.now_ns + self.dice.below(PING_EVERY_NS), Event::Ping(life));
         self.queue.push(self.now_ns + self.dice.below(20 * MS), Event::Dial(life));
         self.queue.push(self.now_ns + self.dice.below(SWEEP_EVERY_NS), Event::Sweep(life));
+        self.read_wall(life);
         self.settle(node);
         Ok(())
     }
@@ -380,4 +391,5 @@ fn shift(scenario: &mut Scenario) {
         cut.to_ns += by_ns;
     }
     scenario.end_ns += by_ns;
+    scenario.unix_ns -= by_ns;
 }

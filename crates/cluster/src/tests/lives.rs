@@ -197,7 +197,7 @@ fn a_delta_that_nobody_can_have_spent_keeps_no_key_for_long() {
             when: limiter::When::Untimed,
         };
         let mut bytes = Vec::new();
-        let mut writer = wire::peer::BatchWriter::new(&mut bytes, 1 << 40);
+        let mut writer = wire::peer::BatchWriter::new(&mut bytes, 1 << 40, net.now_ns);
         writer.spends(&[delta]);
         writer.finish();
         let link = net.link_of("a", "c");

@@ -1,6 +1,7 @@
 //! A few whole nodes, with real limiters, that talk to each other through real frames.
 
 mod bounds;
+mod clocks;
 mod exchange;
 mod handshake;
 mod joining;

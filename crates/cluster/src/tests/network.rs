@@ -21,6 +21,10 @@ pub(super) const DELAY_NS: u64 = MS;
 /// Time between two looks at the network.
 const STEP_NS: u64 = MS / 4;
 const PING_NS: u64 = 100 * MS;
+/// How often a node that has a wall clock reads it.
+const WALL_NS: u64 = SECOND;
+/// Unix time, in milliseconds, when the tests begin on a wall clock that is right: a full minute.
+pub(super) const START_UNIX_MS: u64 = 1_700_000_040_000;
 const DIAL_NS: u64 = 200 * MS;
 /// When the tests begin: some time after the clock did.
 pub(super) const START_NS: u64 = 1_000 * SECOND;
@@ -63,6 +67,7 @@ pub(super) struct TestNode {
     /// The process is stopped: nothing of it runs.
     pub(super) paused: bool,
     ping_ns: u64,
+    wall_ns: u64,
 }
 
 impl TestNode {
@@ -92,7 +97,18 @@ impl TestNode {
             polls: 0,
             paused: false,
             ping_ns: now_ns,
+            wall_ns: now_ns,
         }
+    }
+
+    /// Reads a wall clock that is `off_ms` ahead of one that is right.
+    fn read_wall(&mut self, now_ns: u64, off_ms: i64) {
+        self.wall_ns = now_ns + WALL_NS;
+        let right_ns = START_UNIX_MS * MS + (now_ns - START_NS);
+        let off_ns = off_ms * i64::try_from(MS).unwrap();
+        let unix_ns = right_ns.checked_add_signed(off_ns).unwrap();
+        self.limiter.set_wall(now_ns, unix_ns);
+        self.cluster.set_wall_clock(now_ns, unix_ns / MS);
     }
 }
 
@@ -125,6 +141,8 @@ pub(super) struct Network {
     cuts: BTreeSet<(&'static str, &'static str)>,
     pub(super) dials: bool,
     dial_ns: u64,
+    /// Wall clocks of nodes, by how many milliseconds each is ahead. Who is not in it has none.
+    pub(super) walls: BTreeMap<&'static str, i64>,
     /// What a certificate proves of a node; its name when nothing is said.
     pub(super) identities: BTreeMap<&'static str, Identity>,
     /// Frames that never arrive: the receiver and the frame's type.
@@ -144,6 +162,7 @@ impl Network {
             cuts: BTreeSet::new(),
             dials: true,
             dial_ns: START_NS,
+            walls: BTreeMap::new(),
             identities: BTreeMap::new(),
             lost: Vec::new(),
             arrived: Vec::new(),
@@ -173,7 +192,10 @@ impl Network {
 
     pub(super) fn start(&mut self, name: &'static str, config: Config, limits: Vec<Limit>) {
         self.lives += 1;
-        let node = TestNode::new(config, limits, self.lives, self.now_ns);
+        let mut node = TestNode::new(config, limits, self.lives, self.now_ns);
+        if let Some(off_ms) = self.walls.get(name) {
+            node.read_wall(self.now_ns, *off_ms);
+        }
         self.nodes.insert(name, node);
     }
 
@@ -354,6 +376,12 @@ impl Network {
             if now_ns >= node.ping_ns {
                 node.ping_ns = now_ns + PING_NS;
                 self.ping(name);
+            }
+            if let Some(off_ms) = self.walls.get(name).copied() {
+                let node = self.node(name);
+                if now_ns >= node.wall_ns {
+                    node.read_wall(now_ns, off_ms);
+                }
             }
             // As a door does after a decision.
             let node = self.node(name);

@@ -18,6 +18,9 @@ pub(crate) struct Account<'a> {
     now_ns: u64,
 }
 
+/// Units with the times that they belong to.
+pub(crate) type Parts = Vec<(When, u64)>;
+
 /// What became of a charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Charged {
@@ -370,33 +373,31 @@ impl<'a> Account<'a> {
         self.shard.change_count(bucket, counter, now.ns, take).unsigned_abs()
     }
 
-    /// What is charged of a bucket that counts, less what this node has told nobody yet.
-    pub(crate) fn charged_parts(&self, counter: &Counter) -> Vec<(When, u64)> {
-        self.told_parts(counter, self.charged_count(), false)
-    }
-
-    /// What counts in the common level of a bucket that counts, less what this node has told nobody yet.
-    pub(crate) fn common_parts(&self, counter: &Counter) -> Vec<(When, u64)> {
-        self.told_parts(counter, self.count(), true)
-    }
-
-    /// The parts of `count` without own spends that nobody was told of, which are there as long as
-    /// members are missing or not, as `when_whole` says.
-    fn told_parts(
-        &self,
-        counter: &Counter,
-        count: Option<&Count>,
-        when_whole: bool,
-    ) -> Vec<(When, u64)> {
-        let Some(count) = count else { return Vec::new() };
-        let ledger = self.shard.ledger().filter(|it| it.view.is_whole() == when_whole);
-        let motion = ledger.and_then(|ledger| ledger.motion_ref(self.bucket.hash));
-        let times = motion.map_or(&[][..], |motion| motion.unpublished_times());
-        let (mut told, now) = (count.clone(), self.now());
-        for (when, units) in times.iter().filter(|(_, units)| *units > 0) {
-            counter.add(&mut told, *when, -*units, now);
+    /// What counts in the common level of a bucket that counts, and what is charged, less what this node has
+    /// told nobody yet.
+    ///
+    /// Of that, what was spent while members were missing is charged, and what was spent before is in the
+    /// common level. It is taken off the charge as far as it can be: together the two are right.
+    pub(crate) fn told_parts(&self, counter: &Counter) -> (Parts, Parts) {
+        let (mut common, mut charged) = (self.count().cloned(), self.charged_count().cloned());
+        let motion = self.shard.ledger().and_then(|ledger| ledger.motion_ref(self.bucket.hash));
+        let (times, now) =
+            (motion.map_or(&[][..], |motion| motion.unpublished_times()), self.now());
+        for (when, units) in
+            times.iter().filter(|(when, _)| counter.counts(self.count(), *when, now))
+        {
+            let taken = charged.as_mut().map_or(0, |it| counter.add(it, *when, -units, now));
+            let left = -units - taken;
+            if left != 0 {
+                let common = common.get_or_insert_with(|| counter.fresh(now));
+                counter.add(common, *when, left, now);
+            }
         }
-        counter.parts(&told, now)
+        let parts = |count: Option<Count>| match count {
+            Some(count) => counter.parts(&count, now),
+            None => Parts::new(),
+        };
+        (parts(common), parts(charged))
     }
 
     /// Makes `parts` all that counts in the common level of a bucket that counts.

@@ -109,7 +109,7 @@ fn stand_of_count(account: &mut Account<'_>, counter: &Counter, out: &mut Vec<St
     let (bucket, shared, demand) = (account.bucket(), account.shared(), demand_of(account));
     let shift = shared.scale.shift;
     let ticks = |units: u64| saturated(shared.ticks(units));
-    let (common, charged) = (account.common_parts(counter), account.charged_parts(counter));
+    let (common, charged) = account.told_parts(counter);
     let empty = Standing { bucket, missing: 0, charge: 0, others: 0, shift, when: account.when() };
     let first = out.len();
     out.extend(common.into_iter().map(|(when, units)| Standing {

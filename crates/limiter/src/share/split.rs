@@ -173,7 +173,7 @@ impl Limiter {
                 let Some(mut account) = self.account(shard, bucket, now_ns) else { continue };
                 if let Some(counter) = account.shared().counter() {
                     let per_unit = account.shared().per_unit();
-                    let sums = account.charged_parts(counter).into_iter().map(|(when, units)| {
+                    let sums = account.told_parts(counter).1.into_iter().map(|(when, units)| {
                         let ticks = i128::from(units) * i128::from(per_unit);
                         Sum { bucket, ticks: saturated(ticks), when }
                     });

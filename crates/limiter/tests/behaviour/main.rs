@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod algorithms;
 mod arithmetic;
 mod concurrency;
 mod limits;

@@ -6,17 +6,17 @@ use cluster::Note;
 use tracing::{debug, info, warn};
 use wire::peer::Refusal;
 
-/// The same refusal is logged once in so long.
+/// The same refusal, and the same of a clock, is logged once in so long.
 const AGAIN_NS: u64 = 60_000_000_000;
 
-/// Most refusals that are remembered so that they are not repeated; above that all are forgotten.
+/// Most lines that are remembered so that they are not repeated; above that all are forgotten.
 const REMEMBERED_MAX: usize = 256;
 
 /// Writes the log.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
-    /// When a line was last written.
-    refusals: HashMap<String, u64>,
+    /// When a line, or one like it, was last written.
+    said: HashMap<String, u64>,
 }
 
 impl Journal {
@@ -27,6 +27,13 @@ impl Journal {
             Note::Refused { refusal: Refusal::Itself | Refusal::Busy, .. } => debug!("{note}"),
             Note::Refused { .. } => self.refused(now_ns, note.to_string()),
             Note::Lost { .. } | Note::Drift { .. } | Note::Rejoins { .. } => warn!("{note}"),
+            Note::Clock { peer, is_off, .. } => {
+                // Its milliseconds differ each time, and a peer that comes and goes says them again.
+                let state = if *is_off { "off" } else { "near" };
+                if self.is_new(now_ns, &format!("clock of `{peer}` {state}")) {
+                    warn!("{note}");
+                }
+            }
             Note::Linked { .. }
             | Note::Counted { .. }
             | Note::Forgotten { .. }
@@ -43,13 +50,13 @@ impl Journal {
     }
 
     fn is_new(&mut self, now_ns: u64, line: &str) -> bool {
-        if self.refusals.get(line).is_some_and(|at| now_ns.saturating_sub(*at) < AGAIN_NS) {
+        if self.said.get(line).is_some_and(|at| now_ns.saturating_sub(*at) < AGAIN_NS) {
             return false;
         }
-        if self.refusals.len() >= REMEMBERED_MAX {
-            self.refusals.clear();
+        if self.said.len() >= REMEMBERED_MAX {
+            self.said.clear();
         }
-        self.refusals.insert(line.to_owned(), now_ns);
+        self.said.insert(line.to_owned(), now_ns);
         true
     }
 }
@@ -73,6 +80,6 @@ mod tests {
         for number in 0..10 * REMEMBERED_MAX {
             journal.is_new(0, &number.to_string());
         }
-        assert!(journal.refusals.len() <= REMEMBERED_MAX);
+        assert!(journal.said.len() <= REMEMBERED_MAX);
     }
 }

@@ -123,7 +123,7 @@ impl SyncLoop {
         let ip = if listen.ip().is_unspecified() { link.local_ip() } else { Some(listen.ip()) };
         let arrived = ip.map(|ip| SocketAddr::new(ip, listen.port()));
         if let (None, Some(address)) = (&self.gossip, self.settings.advertise.or(arrived)) {
-            let born_ms = (self.shared.clock.unix_ms)();
+            let born_ms = (self.shared.clock.unix_ns)() / 1_000_000;
             self.gossip =
                 Some(Gossip::new(self.settings.node.clone(), address, born_ms, self.life));
         }

@@ -144,6 +144,8 @@ async fn begin(start: Start, asked: Asked) -> Result<(Arc<Shared>, SyncLoop), St
         limiter = limiter.with_witness(witness);
     }
     let limiter = Arc::new(limiter);
+    // Before anybody asks: a window must not begin at another time than the next reading says.
+    limiter.set_wall((clock.now_ns)(), (clock.unix_ns)());
     let machine = Machine::new(config, Arc::clone(&limiter), life, (clock.now_ns)());
     let sync = SyncLoop::new(run::Parts {
         settings,

@@ -32,7 +32,7 @@ impl SyncLoop {
         }
         if now_ns >= self.slow_upkeep_at_ns {
             self.slow_upkeep_at_ns = now_ns + SLOW_UPKEEP_EVERY_NS;
-            self.machine.set_wall_clock(now_ns, (self.shared.clock.unix_ms)());
+            self.read_wall_clock();
             if let Some(gossip) = &self.gossip {
                 self.dialer.set_gossiped(&gossip.nodes());
             }
@@ -40,6 +40,14 @@ impl SyncLoop {
         if self.resolving.is_none() && now_ns >= self.resolve_at_ns {
             self.resolving = Some(tokio::spawn(resolve(self.settings.peers.clone())));
         }
+    }
+
+    /// Takes over what the wall clock says: windows begin and end by it, and peers are told.
+    pub(super) fn read_wall_clock(&mut self) {
+        // Both are read at once: what lies between them would count as a step.
+        let (now_ns, unix_ns) = (self.now_ns(), (self.shared.clock.unix_ns)());
+        self.shared.limiter.set_wall(now_ns, unix_ns);
+        self.machine.set_wall_clock(now_ns, unix_ns / 1_000_000);
     }
 
     pub(super) fn handle_resolved(&mut self, resolved: Resolved) {

@@ -31,11 +31,17 @@ pub(crate) fn now_ns() -> u64 {
     read_ns(ClockId::Boottime)
 }
 
-fn unix_ms() -> u64 {
-    read_ns(ClockId::Realtime) / 1_000_000
+fn unix_ns() -> u64 {
+    read_ns(ClockId::Realtime)
 }
 
-pub(crate) const CLOCK: Clock = Clock { now_ns, unix_ms };
+/// A wall clock that is five seconds ahead.
+fn unix_ahead_ns() -> u64 {
+    unix_ns() + 5_000_000_000
+}
+
+pub(crate) const CLOCK: Clock = Clock { now_ns, unix_ns };
+pub(crate) const CLOCK_AHEAD: Clock = Clock { now_ns, unix_ns: unix_ahead_ns };
 
 /// An authority, with a folder for what it issues.
 pub(crate) struct Authority {
@@ -165,7 +171,11 @@ impl Fleet {
 }
 
 pub(crate) fn start(settings: Settings) -> Result<Member, StartError> {
-    Member::start(settings, per_hour(100), store(), CLOCK)
+    start_with(settings, CLOCK)
+}
+
+pub(crate) fn start_with(settings: Settings, clock: Clock) -> Result<Member, StartError> {
+    Member::start(settings, per_hour(100), store(), clock)
 }
 
 /// The member is ready, and counts `size` members, all reached.

@@ -77,7 +77,7 @@ fn state_of(status: &cluster::Status, at_ns: u64) -> State {
         Some(PeerRecord {
             life: peer.life,
             counted: peer.state == cluster::PeerState::Counted,
-            skew_ms: peer.skew_ms,
+            skew_ms: peer.linked_skew_ms,
             rtt_us: peer.rtt_us,
             name: peer.name.clone()?,
         })

@@ -28,6 +28,11 @@ pub(super) fn cluster_in_words(cluster: &ClusterStatus, unix_s: i64) -> String {
     for peer in &cluster.peers {
         let _ = writeln!(text, "member {}", peer_in_words(peer));
     }
+    for peer in &cluster.peers {
+        if let Some(warning) = clock_in_words(peer) {
+            let _ = writeln!(text, "** {warning}");
+        }
+    }
     if let Some(advice) = &cluster.advice {
         let _ = writeln!(text, "** {advice}");
     }
@@ -79,9 +84,6 @@ pub(super) fn peer_in_words(peer: &PeerStatus) -> String {
     if let Some(rtt_us) = peer.rtt_us {
         let _ = write!(text, ", round trip {rtt_us} us");
     }
-    if let Some(skew_ms) = peer.skew_ms.filter(|skew_ms| skew_ms.unsigned_abs() > 250) {
-        let _ = write!(text, ", its clock is off by {skew_ms} ms");
-    }
     if !peer.region.is_empty() {
         let _ = write!(text, ", region {}", peer.region);
     }
@@ -96,6 +98,18 @@ pub(super) fn peer_in_words(peer: &PeerStatus) -> String {
         let _ = write!(text, ", has {} limits that this node does not have", peer.unknown_here);
     }
     text
+}
+
+/// A wall clock that is far off, and what to do; none where it is not.
+fn clock_in_words(peer: &PeerStatus) -> Option<String> {
+    let skew_ms = peer.skew_ms.filter(|_| peer.clock_off)?;
+    Some(format!(
+        "the wall clock of `{}` is {} {} this node's: set both right, with NTP; until then windows \
+         begin and end that far apart",
+        peer.name.as_deref()?,
+        words::wait(Some(Duration::from_millis(skew_ms.unsigned_abs()))),
+        if skew_ms < 0 { "behind" } else { "ahead of" }
+    ))
 }
 
 #[cfg(test)]
@@ -130,6 +144,18 @@ refused: 3 for authority
         assert!(warning.starts_with("the round trip to `a` takes 8 ms"), "{warning}");
         assert!(words.contains(&format!("\n** {warning}\n")), "{words}");
         assert_eq!(sample().warning_of_distance(), None);
+        let skewed = |skew_ms: i64, clock_off: bool| {
+            let mut sample = sample();
+            sample.cluster.peers[0].skew_ms = Some(skew_ms);
+            sample.cluster.peers[0].clock_off = clock_off;
+            cluster_in_words(&ClusterStatus::new(&sample), 1_700_000_000)
+        };
+        let words = skewed(-5_000, true);
+        let warning = "\n** the wall clock of `a` is 5 s behind this node's: set both right, with NTP; \
+                       until then windows begin and end that far apart\n";
+        assert!(words.contains(warning), "{words}");
+        assert!(skewed(300, true).contains("`a` is 300 ms ahead of this node's"));
+        assert!(!skewed(300, false).contains("wall clock"));
         let later = cluster_in_words(&cluster, 1_800_000_000);
         assert!(later.ends_with("has ended: issue another and restart\n"), "{later}");
         let earlier = cluster_in_words(&cluster, 1_700_000_000);

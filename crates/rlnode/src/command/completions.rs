@@ -36,9 +36,17 @@ mod tests {
         let exit = Completions { shell: Shell::Bash }.run(&mut output);
         assert_eq!(exit, Exit::Success);
         let script = String::from_utf8(out).expect("text");
-        for command in
-            ["check", "status", "validate", "explain", "cert", "node", "completions", "man"]
-        {
+        for command in [
+            "check",
+            "status",
+            "validate",
+            "explain",
+            "cert",
+            "node",
+            "compare",
+            "completions",
+            "man",
+        ] {
             assert!(script.contains(&format!("rlnode__subcmd__{command}")), "{command}");
         }
     }

@@ -8,6 +8,7 @@ mod audit_words;
 pub mod cert;
 pub mod check;
 mod cluster_words;
+pub mod compare;
 pub mod completions;
 pub mod demo;
 mod exchange;
@@ -19,7 +20,7 @@ pub mod status;
 pub mod validate;
 pub mod why;
 mod why_words;
-mod words;
+pub(crate) mod words;
 
 use std::fmt::Display;
 use std::io::Write;

@@ -9,7 +9,7 @@ const S_PER_DAY: u128 = 86_400;
 
 /// A wait, rounded up to the millisecond: `0 ms`, `800 ms`, `1.5 s`, `36 s`, `2 min 5 s`, `1 h`,
 /// `3 days 4 h`; `never` for none.
-pub(super) fn wait(wait: Option<Duration>) -> String {
+pub(crate) fn wait(wait: Option<Duration>) -> String {
     let Some(wait) = wait else { return "never".to_owned() };
     let ms = wait.as_nanos().div_ceil(1_000_000);
     if ms < MS_PER_S {

@@ -41,7 +41,7 @@ pub use limits::LimitSettings;
 pub use listen::{
     ADDRESSES_MAX, DEFAULT_HTTP, DEFAULT_UDP, DEFAULT_UNIX_MODE, Listen, Node, UnixSocket,
 };
-pub use value::{NODE_NAME_BYTES_MAX, is_node_name, show_rate};
+pub use value::{NODE_NAME_BYTES_MAX, is_node_name, parse_rate, show_rate};
 
 /// Largest configuration file, in bytes: tens of thousands of limits, and small enough that a log
 /// given by mistake is refused before it is read whole.

@@ -101,7 +101,10 @@ pub(super) fn parse_duration(text: &str) -> Result<u64, String> {
 }
 
 /// A rate: a count and a duration or unit of time, `10/s`, `100/min`, `10/5s`. Both at least 1.
-pub(super) fn parse_rate(text: &str) -> Result<Rate, String> {
+///
+/// # Errors
+/// What is wrong, and what to write.
+pub fn parse_rate(text: &str) -> Result<Rate, String> {
     let refuse = |why: &str| {
         let text = quoted(text);
         format!("the rate {text} {why}")

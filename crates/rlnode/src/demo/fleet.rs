@@ -24,7 +24,7 @@ const SYNC_INTERVAL: Duration = Duration::from_millis(200);
 const FORGET_AFTER: Duration = Duration::from_secs(60);
 /// How often ports that somebody else took meanwhile are chosen anew.
 const ATTEMPTS_MAX: usize = 5;
-const CLOCK: Clock = Clock { now_ns: clock::boot_ns, unix_ms: clock::unix_ms };
+const CLOCK: Clock = Clock { now_ns: clock::boot_ns, unix_ns: clock::unix_ns };
 
 /// All nodes.
 #[derive(Debug)]

@@ -31,7 +31,7 @@ mod table;
 mod tally;
 mod traffic;
 mod view;
-mod words;
+pub(crate) mod words;
 
 use std::fmt;
 use std::fs;

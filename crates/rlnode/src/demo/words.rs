@@ -26,7 +26,7 @@ pub(super) fn duration(ms: u64) -> String {
 }
 
 /// `12,345`.
-pub(super) fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (place, digit) in digits.chars().enumerate() {

@@ -105,17 +105,36 @@ fn encode_peers(encoder: &mut DescriptorEncoder<'_>, status: &cluster::Status) -
             ([("peer", name)], (differing as u64).saturating_add(peer.unknown_here))
         }),
     )?;
+    gauge_family(
+        encoder,
+        "rlnode_cluster_peer_clock_off",
+        "1 for a member whose wall clock is more than 250 ms off",
+        named().map(|(name, peer)| ([("peer", name)], u64::from(peer.clock_off))),
+    )?;
+    counter(
+        encoder,
+        "rlnode_cluster_clock_alarms",
+        "Times the wall clock of a member came to be more than 250 ms off",
+        status.counts.clock_alarms,
+    )?;
+    let us = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(1_000);
+    seconds_family(
+        encoder,
+        "rlnode_cluster_peer_clock_skew_seconds",
+        "Wall clock of a member less this node's",
+        named().filter_map(|(name, peer)| Some((name, peer.skew_ms?.saturating_mul(1_000)))),
+    )?;
     seconds_family(
         encoder,
         "rlnode_cluster_peer_lag_seconds",
         "Age of the oldest batch that a member has not acknowledged",
-        named().map(|(name, peer)| (name, peer.lag_ms.saturating_mul(1_000))),
+        named().map(|(name, peer)| (name, us(peer.lag_ms))),
     )?;
     seconds_family(
         encoder,
         "rlnode_cluster_peer_round_trip_seconds",
         "Smoothed time from a batch to its acknowledgement",
-        named().filter_map(|(name, peer)| Some((name, peer.rtt_us?))),
+        named().filter_map(|(name, peer)| Some((name, i64::try_from(peer.rtt_us?).ok()?))),
     )
 }
 
@@ -252,7 +271,7 @@ fn seconds_family<'l>(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,
-    members: impl IntoIterator<Item = (&'l str, u64)>,
+    members: impl IntoIterator<Item = (&'l str, i64)>,
 ) -> Encoded {
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
     for (peer, us) in members {

@@ -349,12 +349,12 @@ fn far_peer(bench: &mut Bench, nodes: usize) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exact::ExactBucket;
+    use crate::exact::Exact;
 
     #[test]
     fn a_login_bucket_refills_in_a_quarter_of_an_hour() {
         let allowed = Allowed::balanced(5, 5, HOUR / 4);
-        let bucket = ExactBucket::new(allowed.burst, allowed.rate);
-        assert_eq!(bucket.refill(allowed.window_ns()), bucket.full());
+        let bucket = Exact::bucket(allowed.burst, allowed.rate);
+        assert_eq!(bucket.coming(0, 0, allowed.window_ns()), bucket.full());
     }
 }

@@ -1,6 +1,7 @@
 //! The table of what the cluster must show, every line that a simulation can show: the figures of the
 //! real code beside those of the float simulation that the method was designed with.
 
+mod algorithms;
 mod bursts;
 mod faults;
 mod slow;
@@ -59,8 +60,11 @@ impl Bench {
     }
 }
 
-/// Prints the lines whose demand begins with one of `demands` and a dot (all: none given) for the
-/// `sizes` asked for, each as soon as it is known. Returns how many findings there were.
+/// The word for the table that has a column for each algorithm, in the place of a demand's number.
+const ALGORITHMS: &str = "algorithms";
+
+/// Prints the lines whose demand begins with one of `demands` and a dot, and `algorithms` (all: none
+/// given), for the `sizes` asked for, each as soon as it is known. Returns how many findings there were.
 ///
 /// # Errors
 /// Numbers that the limiter refuses.
@@ -68,6 +72,22 @@ pub fn print(
     demands: &[String],
     sizes: &[usize],
     mut say: impl FnMut(&str),
+) -> Result<usize, String> {
+    let has_algorithms = demands.is_empty() || demands.iter().any(|demand| demand == ALGORITHMS);
+    let mut findings = 0;
+    if demands.is_empty() || demands.iter().any(|demand| demand != ALGORITHMS) {
+        findings += print_demands(demands, sizes, &mut say)?;
+    }
+    if has_algorithms {
+        findings += algorithms::print(sizes, &mut say)?;
+    }
+    Ok(findings)
+}
+
+fn print_demands(
+    demands: &[String],
+    sizes: &[usize],
+    say: &mut impl FnMut(&str),
 ) -> Result<usize, String> {
     say("| demand | figures | | N=2 | 3 | 5 | 10 | 50 |\n|---|---|---|---|---|---|---|---|");
     let mut findings = 0;

@@ -7,6 +7,7 @@ use super::error::{Fault, PeerFrameError};
 use super::heal::HealFrame;
 use super::signal;
 use super::snapshot::SnapshotChunk;
+use super::timed::{TimedStandings, TimedSums};
 use super::{
     BATCH_BYTES_MAX, PEER_FRAME_BYTES_MAX, PEER_HEADER_BYTES, SMALL_FRAME_BYTES_MAX,
     SNAPSHOT_REQUEST_BYTES_MAX,
@@ -22,6 +23,9 @@ const MUST_UNDERSTAND: u8 = 0x80;
 #[repr(u8)]
 pub(super) enum FrameType {
     Ping = 0x01,
+    TimedSums = 0x02,
+    TimedStandings = 0x03,
+    Clock = 0x04,
     Hello = 0x80,
     Answer = 0x81,
     Done = 0x82,
@@ -37,8 +41,11 @@ pub(super) enum FrameType {
 }
 
 impl FrameType {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 16] = [
         Self::Ping,
+        Self::TimedSums,
+        Self::TimedStandings,
+        Self::Clock,
         Self::Hello,
         Self::Answer,
         Self::Done,
@@ -61,9 +68,11 @@ impl FrameType {
     fn bytes_max(self) -> usize {
         match self {
             Self::Hello | Self::Answer | Self::SnapshotChunk => PEER_FRAME_BYTES_MAX,
-            Self::Batch | Self::Heal => BATCH_BYTES_MAX,
+            // Older versions skip the timed ones, and skip nothing longer.
+            Self::Batch | Self::Heal | Self::TimedSums | Self::TimedStandings => BATCH_BYTES_MAX,
             Self::SnapshotRequest => SNAPSHOT_REQUEST_BYTES_MAX,
             Self::Ping
+            | Self::Clock
             | Self::Done
             | Self::Refused
             | Self::Ack
@@ -113,6 +122,15 @@ pub enum PeerFrame<'b> {
     },
     /// The sender is alive.
     Ping,
+    /// A part of the next heal on the stream: sums that belong to windows or times.
+    TimedSums(TimedSums<'b>),
+    /// A part of the next chunk of a snapshot on the stream: standings that belong to windows or times.
+    TimedStandings(TimedStandings<'b>),
+    /// What the sender's wall clock says. It is shown and decides nothing.
+    Clock {
+        /// Milliseconds of Unix time.
+        unix_ms: u64,
+    },
 }
 
 /// What bytes were read as.
@@ -224,6 +242,9 @@ fn read_payload(frame_type: FrameType, payload: &[u8]) -> Result<PeerFrame<'_>, 
         FrameType::HealAck => PeerFrame::HealAck { seq: signal::read_number(payload)? },
         FrameType::Leave => signal::read_nothing(payload).map(|()| PeerFrame::Leave)?,
         FrameType::Ping => signal::read_nothing(payload).map(|()| PeerFrame::Ping)?,
+        FrameType::TimedSums => PeerFrame::TimedSums(TimedSums::read(payload)?),
+        FrameType::TimedStandings => PeerFrame::TimedStandings(TimedStandings::read(payload)?),
+        FrameType::Clock => PeerFrame::Clock { unix_ms: signal::read_number(payload)? },
     })
 }
 

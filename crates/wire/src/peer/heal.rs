@@ -80,18 +80,24 @@ fn read_sum(cursor: &mut Cursor<'_>) -> Option<Sum> {
     Some(Sum { bucket, ticks: varint::read_signed(cursor)?, when: When::Untimed })
 }
 
-/// Appends the heal `seq` to `out` with the first [`HEAL_SUMS_MAX`] of `sums`, and gives their number.
-/// It is the last heal when there are no more: whatever is left goes into the next.
+/// Appends the heal `seq` to `out` with the first [`HEAL_SUMS_MAX`] of `sums`, which are of levels, and
+/// gives their number: whatever is left goes into the next. It is the last heal if `is_last` and there
+/// are no more. Sums of windows and logs go before it: see [`super::write_timed_sums`].
 ///
 /// `upto` is the number after this node's last batch. A heal without sums is sent too: it says that
 /// nothing is owed.
-pub fn write_heal(out: &mut Vec<u8>, seq: u64, upto: u64, sums: &[Sum]) -> usize {
+pub fn write_heal(
+    out: &mut Vec<u8>,
+    (seq, upto): (u64, u64),
+    is_last: bool,
+    sums: &[Sum],
+) -> usize {
     let mut frame = FrameWriter::new(out, FrameType::Heal);
     frame.out().extend_from_slice(&seq.to_le_bytes());
     frame.out().extend_from_slice(&upto.to_le_bytes());
     let count = sums.len().min(HEAL_SUMS_MAX);
     let out = frame.out();
-    out.push(if count == sums.len() { LAST } else { 0 });
+    out.push(if is_last && count == sums.len() { LAST } else { 0 });
     varint::append(out, count as u64);
     for sum in &sums[..count] {
         out.extend_from_slice(&sum.bucket.slot.to_le_bytes());

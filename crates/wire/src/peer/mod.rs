@@ -16,6 +16,7 @@ mod frame;
 mod heal;
 mod signal;
 mod snapshot;
+mod timed;
 mod varint;
 
 pub use batch::{BatchFrame, BatchWriter, Deltas};
@@ -26,8 +27,9 @@ pub use control::{
 pub use error::{PeerFrameError, PeerWriteError};
 pub use frame::{PeerDecoded, PeerFrame, decode_peer, peer_frame_length};
 pub use heal::{HealFrame, Sums, write_heal};
-pub use signal::{write_ack, write_forget, write_heal_ack, write_leave, write_ping};
+pub use signal::{write_ack, write_clock, write_forget, write_heal_ack, write_leave, write_ping};
 pub use snapshot::{SnapshotChunk, SnapshotHead, Standings, write_snapshot_chunk};
+pub use timed::{TimedStandings, TimedSums, write_timed_standings, write_timed_sums};
 
 /// Lowest protocol version that this crate reads and writes.
 pub const PEER_VERSION_MIN: u16 = 1;
@@ -53,9 +55,10 @@ pub const PEER_NAME_BYTES_MAX: usize = 255;
 pub const LIMITS_MAX: usize = limiter::RULES_MAX;
 /// Longest text of a refusal, in bytes.
 pub const REFUSED_TEXT_BYTES_MAX: usize = 256;
-/// Most sums in one heal: 240 kB at the most.
+/// Most sums in one heal, those of the timed frames before it included: 240 kB in one frame at the most.
 pub const HEAL_SUMS_MAX: usize = 12_288;
-/// Most standings in one chunk of a snapshot. So many always fit, whatever the chunk's head says.
+/// Most standings in one chunk of a snapshot, and in one timed frame. So many always fit in a chunk,
+/// whatever its head says.
 pub const SNAPSHOT_STANDINGS_MAX: usize = 65_536;
 /// Largest `shift` of a demand: what a second of any limit refills, up to 2^64 units, is then counted
 /// in 16 bits.

@@ -1,4 +1,4 @@
-//! Frames of a number, a name or nothing: acknowledgements, the end of a membership, pings.
+//! Frames of a number, a name or nothing: acknowledgements, the end of a membership, pings, clocks.
 
 use super::codec;
 use super::error::{Fault, PeerWriteError};
@@ -23,6 +23,11 @@ pub fn write_leave(out: &mut Vec<u8>) {
 /// Appends a sign of life to `out`.
 pub fn write_ping(out: &mut Vec<u8>) {
     FrameWriter::new(out, FrameType::Ping).finish();
+}
+
+/// Appends to `out` what this node's wall clock says, in milliseconds of Unix time.
+pub fn write_clock(out: &mut Vec<u8>, unix_ms: u64) {
+    write_number(out, FrameType::Clock, unix_ms);
 }
 
 /// Appends to `out` that the member `name` is gone for good.

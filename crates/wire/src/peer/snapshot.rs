@@ -106,7 +106,8 @@ fn read_standing(cursor: &mut Cursor<'_>) -> Option<Standing> {
     Some(Standing { bucket, missing, charge, others, shift, when: When::Untimed })
 }
 
-/// Appends a chunk to `out`.
+/// Appends a chunk to `out`. Its `standings` are of levels; those of windows and logs go before it: see
+/// [`super::write_timed_standings`].
 ///
 /// # Errors
 /// When there are more than [`SNAPSHOT_STANDINGS_MAX`] standings, or a name, list or number of the

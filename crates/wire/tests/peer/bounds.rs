@@ -1,16 +1,19 @@
 //! Every bound, met and passed.
 
-use limiter::{Delta, MEMBERS_MAX, Standing, Sum};
+use limiter::{Delta, MEMBERS_MAX, Standing, Sum, When};
 use wire::peer::{
     BATCH_BYTES_MAX, BatchWriter, HEAL_SUMS_MAX, Hello, LIMITS_MAX, LimitNumbers,
     PEER_FRAME_BYTES_MAX, PEER_NAME_BYTES_MAX, PeerFrame, PeerFrameError, PeerWriteError, Position,
     REFUSED_TEXT_BYTES_MAX, Refusal, SHIFT_MAX, SMALL_FRAME_BYTES_MAX, SNAPSHOT_REQUEST_BYTES_MAX,
     SNAPSHOT_STANDINGS_MAX, SnapshotHead, SnapshotRequest, decode_peer, peer_frame_length,
     write_forget, write_heal, write_hello, write_refused, write_snapshot_chunk,
-    write_snapshot_request,
+    write_snapshot_request, write_timed_standings, write_timed_sums,
 };
 
-use crate::{bucket, delta, fault, frame, framed, head, hello, mended, position, standing, sum};
+use crate::{
+    MINUTE, NOW_NS, ago, bucket, delta, fault, frame, framed, head, hello, mended, position,
+    standing, sum,
+};
 
 /// The longest name, ending in `index`.
 fn longest_name(index: usize) -> String {
@@ -50,7 +53,10 @@ fn a_frame_has_at_most_the_length_of_its_type() {
         (0x84, BATCH_BYTES_MAX),
         (0x86, BATCH_BYTES_MAX),
         (0x88, SNAPSHOT_REQUEST_BYTES_MAX),
+        (0x02, BATCH_BYTES_MAX),
+        (0x03, BATCH_BYTES_MAX),
         (0x01, SMALL_FRAME_BYTES_MAX),
+        (0x04, SMALL_FRAME_BYTES_MAX),
         (0x82, SMALL_FRAME_BYTES_MAX),
         (0x83, SMALL_FRAME_BYTES_MAX),
         (0x85, SMALL_FRAME_BYTES_MAX),
@@ -195,12 +201,12 @@ fn batches(deltas: &[Delta]) -> Vec<(usize, usize)> {
     let mut rest = deltas;
     while !rest.is_empty() {
         let mut out = Vec::new();
-        let mut writer = BatchWriter::new(&mut out, 1);
+        let mut writer = BatchWriter::new(&mut out, 1, NOW_NS);
         let taken = writer.spends(rest);
         assert_eq!(writer.spends(&rest[taken..]), 0, "what did not fit does not fit now");
         writer.finish();
         let PeerFrame::Batch(read) = frame(&out) else { panic!("no batch") };
-        assert!(read.deltas().eq(rest[..taken].iter().copied()));
+        assert!(read.deltas(NOW_NS).eq(rest[..taken].iter().copied()));
         frames.push((taken, out.len()));
         rest = &rest[taken..];
     }
@@ -223,18 +229,123 @@ fn a_batch_takes_as_many_deltas_as_fit_and_the_next_the_others() {
     assert_eq!(shortest.iter().map(|(taken, _)| taken).sum::<usize>(), 50_000);
 }
 
+/// The window whose start and length take as many bytes as they can.
+const LONGEST_WINDOW: When = When::Window { start_ms: u64::MAX, length_ms: u64::MAX };
+
+#[test]
+fn a_batch_of_every_kind_takes_as_many_deltas_as_fit_and_no_delta_is_left_out() {
+    let kinds = [When::Untimed, LONGEST_WINDOW, ago(1 << 39), MINUTE, ago(0)];
+    let deltas: Vec<Delta> = (0..20_000u64)
+        .map(|hash| {
+            let when = kinds[usize::try_from(hash % 5).unwrap()];
+            Delta { bucket: bucket(7, hash), when, ..longest_delta() }
+        })
+        .collect();
+    let mut rest = &deltas[..];
+    let mut frames = Vec::new();
+    while !rest.is_empty() {
+        let mut out = Vec::new();
+        let mut writer = BatchWriter::new(&mut out, 1, NOW_NS);
+        let taken = writer.spends(rest);
+        writer.finish();
+        let PeerFrame::Batch(read) = frame(&out) else { panic!("no batch") };
+        let mut told: Vec<_> = read.deltas(NOW_NS).collect();
+        told.sort_by_key(|delta| delta.bucket);
+        assert!(told.iter().eq(&rest[..taken]), "the first are taken");
+        frames.push(out.len());
+        rest = &rest[taken..];
+    }
+    let (last, full) = frames.split_last().unwrap();
+    // 57 bytes are the longest delta; three sections reserve 8 bytes each.
+    assert!(full.iter().all(|bytes| (BATCH_BYTES_MAX - 57 - 6..=BATCH_BYTES_MAX).contains(bytes)));
+    assert!(full.len() > 2 && *last <= BATCH_BYTES_MAX, "{frames:?}");
+}
+
+#[test]
+fn timed_sums_take_as_many_frames_as_they_need() {
+    let longest = |hash: u64| Sum { when: LONGEST_WINDOW, ..sum(u16::MAX, hash, i64::MIN) };
+    let sums: Vec<Sum> = (0..20_000).map(longest).collect();
+    let mut rest = &sums[..];
+    let mut taken = Vec::new();
+    while !rest.is_empty() {
+        let mut out = Vec::new();
+        let fit = write_timed_sums(&mut out, 9, NOW_NS, rest);
+        assert!(out.len() <= BATCH_BYTES_MAX);
+        let PeerFrame::TimedSums(read) = frame(&out) else { panic!("no timed sums") };
+        assert!(read.sums(NOW_NS).eq(rest[..fit].iter().copied()));
+        taken.push(fit);
+        rest = &rest[fit..];
+    }
+    // 41 bytes each, behind 19 of header, number and count.
+    let most = (BATCH_BYTES_MAX - 19) / 41;
+    assert_eq!(taken, [most, most, most, 20_000 - 3 * most]);
+
+    let short = vec![Sum { when: ago(0), ..sum(1, 2, 3) }; HEAL_SUMS_MAX + 1];
+    assert_eq!(write_timed_sums(&mut Vec::new(), 9, NOW_NS, &short), HEAL_SUMS_MAX);
+    let count = [0x81, 0x60];
+    let payload = [&[0; 8][..], &count, &[0; 12 * 12_289]].concat();
+    assert_eq!(fault(&framed(0x02, &payload)), PeerFrameError::Bound(0x02));
+}
+
+#[test]
+fn timed_standings_take_as_many_frames_as_they_need() {
+    let longest = |hash: u64| Standing {
+        others: u32::MAX,
+        shift: SHIFT_MAX,
+        when: LONGEST_WINDOW,
+        ..standing(u16::MAX, hash, i64::MIN, i64::MIN)
+    };
+    let standings: Vec<Standing> = (0..5_000).map(longest).collect();
+    let mut out = Vec::new();
+    let taken = write_timed_standings(&mut out, 9, NOW_NS, &standings);
+    // 57 bytes each, behind 19 of header, number and count.
+    assert_eq!(taken, (BATCH_BYTES_MAX - 19) / 57);
+    assert!(out.len() <= BATCH_BYTES_MAX);
+    let PeerFrame::TimedStandings(read) = frame(&out) else { panic!("no timed standings") };
+    assert!(read.standings(NOW_NS).eq(standings[..taken].iter().copied()));
+
+    // The entries of a log leave slot and hash out: the longest log goes in one frame.
+    let log: Vec<Standing> = (0..limiter::LOG_MAX)
+        .map(|age| Standing { when: ago(900_000 - age), ..standing(1, 2, 1, 0) })
+        .collect();
+    out.clear();
+    assert_eq!(write_timed_standings(&mut out, 9, NOW_NS, &log), log.len());
+    assert!(out.len() < 64 << 10, "{}", out.len());
+
+    let short = vec![standing(1, 2, 0, 0); SNAPSHOT_STANDINGS_MAX + 1];
+    out.clear();
+    assert_eq!(write_timed_standings(&mut out, 9, NOW_NS, &short), SNAPSHOT_STANDINGS_MAX);
+    let payload = [&[0; 8][..], &[0x81, 0x80, 4], &[0; 3 * 65_537]].concat();
+    assert_eq!(fault(&framed(0x03, &payload)), PeerFrameError::Bound(0x03));
+
+    for none in [
+        write_timed_standings(&mut out, 9, NOW_NS, &[]),
+        write_timed_sums(&mut out, 9, NOW_NS, &[]),
+    ] {
+        assert_eq!(none, 0);
+    }
+}
+
+#[test]
+fn a_heal_is_the_last_only_where_it_is_said_to_be() {
+    let mut out = Vec::new();
+    assert_eq!(write_heal(&mut out, (1, 2), false, &[sum(1, 2, 3)]), 1);
+    let PeerFrame::Heal(read) = frame(&out) else { panic!("no heal") };
+    assert!(!read.last);
+}
+
 #[test]
 fn a_batch_may_take_deltas_in_several_calls() {
     let mut out = Vec::new();
-    let mut writer = BatchWriter::new(&mut out, 5);
+    let mut writer = BatchWriter::new(&mut out, 5, NOW_NS);
     assert_eq!(writer.spends(&[]), 0);
     assert_eq!(writer.spends(&[delta(1, 2, 3)]), 1);
     assert_eq!(writer.spends(&[delta(4, 5, 6), longest_delta()]), 2);
     writer.finish();
     let PeerFrame::Batch(read) = frame(&out) else { panic!("no batch") };
     let expected = [delta(1, 2, 3), delta(4, 5, 6), longest_delta()];
-    assert_eq!(read.deltas().len(), 3);
-    assert!(read.deltas().eq(expected));
+    assert_eq!(read.deltas(NOW_NS).len(), 3);
+    assert!(read.deltas(NOW_NS).eq(expected));
 }
 
 #[test]
@@ -244,7 +355,7 @@ fn what_is_owed_takes_as_many_heals_as_it_needs_and_only_the_last_says_so() {
     let mut lasts = Vec::new();
     loop {
         let mut out = Vec::new();
-        let taken = write_heal(&mut out, 1, 2, rest);
+        let taken = write_heal(&mut out, (1, 2), true, rest);
         let PeerFrame::Heal(read) = frame(&out) else { panic!("no heal") };
         assert!(read.sums().eq(rest[..taken].iter().copied()));
         lasts.push(read.last);
@@ -258,7 +369,7 @@ fn what_is_owed_takes_as_many_heals_as_it_needs_and_only_the_last_says_so() {
     assert_eq!(lasts, [false, false, true]);
 
     let mut nothing = Vec::new();
-    assert_eq!(write_heal(&mut nothing, 1, 2, &[]), 0);
+    assert_eq!(write_heal(&mut nothing, (1, 2), true, &[]), 0);
     let PeerFrame::Heal(read) = frame(&nothing) else { panic!("no heal") };
     assert_eq!((read.last, read.sums().len()), (true, 0));
 }

@@ -5,7 +5,7 @@ use wire::peer::{
 };
 
 use crate::vectors::{self, WRITTEN, bytes};
-use crate::{exhaust, fault, frame, framed, hello, mended, rewritten};
+use crate::{NOW_NS, exhaust, fault, frame, framed, hello, mended, rewritten};
 
 #[test]
 fn every_prefix_of_a_frame_is_refused() {
@@ -28,10 +28,16 @@ fn every_prefix_with_a_mended_length_is_malformed() {
         let whole = bytes(vector);
         for cut in 8..whole.len() {
             let prefix = mended(whole[..cut].to_vec());
-            // What is left of a batch cut before its section is a batch without sections.
-            if vector == vectors::BATCH && cut == 16 {
+            // What is left of a batch cut before a section is a batch of the sections before.
+            let deltas = match (vector, cut) {
+                (vectors::BATCH | vectors::BATCH_TIMED, 16) => Some(0),
+                (vectors::BATCH_TIMED, 34) => Some(1),
+                (vectors::BATCH_TIMED, 85) => Some(3),
+                _ => None,
+            };
+            if let Some(deltas) = deltas {
                 let PeerFrame::Batch(batch) = frame(&prefix) else { panic!("no batch") };
-                assert_eq!(batch.deltas().len(), 0);
+                assert_eq!(batch.deltas(NOW_NS).len(), deltas);
             } else {
                 assert_eq!(
                     fault(&prefix),
@@ -90,7 +96,7 @@ fn an_unknown_type_is_skipped_below_the_mark_and_refused_above_it() {
     for frame_type in 0..=u8::MAX {
         let bytes = framed(frame_type, b"whatever it says");
         match frame_type {
-            0x01 | 0x80..=0x8b => {
+            0x01..=0x04 | 0x80..=0x8b => {
                 assert!(!matches!(decode_peer(&bytes), Ok(PeerDecoded::Skipped(_))));
             }
             0x80.. => assert_eq!(fault(&bytes), PeerFrameError::Type(frame_type)),
@@ -145,6 +151,17 @@ fn a_count_above_the_bytes_that_follow_is_malformed_before_memory_is_taken() {
     assert_eq!(fault(&framed(0x86, &heal)), PeerFrameError::Malformed(0x86));
     let chunk = [&[7, 0, 0, 0], &[0; 7][..], &count].concat();
     assert_eq!(fault(&framed(0x89, &chunk)), PeerFrameError::Malformed(0x89));
+    // Each section has a least of its own: 12, 14 and 13 bytes.
+    for (section, bytes_min) in [(1, 12), (2, 14), (3, 13)] {
+        let length = u8::try_from(1 + 2 * bytes_min - 1).unwrap();
+        let deltas = vec![0; 2 * bytes_min - 1];
+        let body = [&[0; 8][..], &[section, length, 0, 0, 0, 2], &deltas].concat();
+        assert_eq!(fault(&framed(0x84, &body)), PeerFrameError::Malformed(0x84));
+    }
+    for frame_type in [0x02, 0x03] {
+        let timed = [&[0; 8][..], &[0xff, 0x5f], &[0; 3]].concat();
+        assert_eq!(fault(&framed(frame_type, &timed)), PeerFrameError::Malformed(frame_type));
+    }
 }
 
 #[test]
@@ -172,6 +189,18 @@ fn a_value_that_its_field_cannot_have_is_malformed() {
     assert_eq!(with(vectors::BATCH, 17, 0x34), batch, "a section past the end");
     assert_eq!(with(vectors::BATCH, 21, 2), batch, "a section longer than its deltas");
     assert_eq!(with(vectors::HEAL, 24, 3), PeerFrameError::Malformed(0x86), "a flag of a heal");
+    let timed = PeerFrameError::Malformed(0x84);
+    assert_eq!(with(vectors::BATCH_TIMED, 50, 0x0c), timed, "a flag of a delta of a window");
+    let sums = PeerFrameError::Malformed(0x02);
+    assert_eq!(with(vectors::TIMED_SUMS, 17, 3), sums, "in a window and at a time");
+    assert_eq!(with(vectors::TIMED_SUMS, 17, 5), sums, "of the same bucket as none");
+    assert_eq!(with(vectors::TIMED_SUMS, 17, 9), sums, "a sum with a demand");
+    assert_eq!(with(vectors::TIMED_SUMS, 16, 2), sums, "more sums than were counted");
+    let standings = PeerFrameError::Malformed(0x03);
+    assert_eq!(with(vectors::TIMED_STANDINGS, 17, 0x19), standings, "an unknown flag");
+    assert_eq!(with(vectors::TIMED_STANDINGS, 17, 0x0b), standings, "in a window and at a time");
+    assert_eq!(with(vectors::TIMED_STANDINGS, 17, 0x0d), standings, "the same bucket as none");
+    assert_eq!(with(vectors::TIMED_STANDINGS, 41, 49), standings, "a shift above 48");
     let chunk = PeerFrameError::Malformed(0x89);
     assert_eq!(with(vectors::SNAPSHOT_CHUNK, 12, 0xff), chunk, "no integer");
     assert_eq!(with(vectors::SNAPSHOT_CHUNK, 84, 49), chunk, "a shift above 48");
@@ -199,7 +228,7 @@ fn a_demand_of_0_that_is_written_reads_as_none() {
     // The first delta's demand of 512 becomes 0 in two bytes, and its shift 7.
     bytes.splice(34..37, [0x80, 0, 7]);
     let PeerFrame::Batch(batch) = frame(&bytes) else { panic!("no batch") };
-    let first = batch.deltas().next().unwrap();
+    let first = batch.deltas(NOW_NS).next().unwrap();
     assert_eq!(first, crate::delta(0, crate::HASH, 3));
 }
 

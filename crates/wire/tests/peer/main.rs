@@ -8,13 +8,16 @@ mod other_codec;
 mod properties;
 mod vectors;
 
-use limiter::{Bucket, Delta, Standing, Sum};
+use limiter::{Bucket, Delta, Standing, Sum, When};
 use wire::peer::{
     BatchWriter, Hello, LimitNumbers, PeerDecoded, PeerFrame, PeerFrameError, Position,
-    SnapshotHead, decode_peer, write_ack, write_answer, write_done, write_forget, write_heal,
-    write_heal_ack, write_hello, write_leave, write_ping, write_refused, write_snapshot_chunk,
-    write_snapshot_request,
+    SnapshotHead, decode_peer, write_ack, write_answer, write_clock, write_done, write_forget,
+    write_heal, write_heal_ack, write_hello, write_leave, write_ping, write_refused,
+    write_snapshot_chunk, write_snapshot_request, write_timed_standings, write_timed_sums,
 };
+
+/// When frames are written and read: in whole milliseconds, so that an age above it is one, too.
+const NOW_NS: u64 = 1_000_000_000_000_000_000;
 
 /// The frame that `bytes` are.
 #[track_caller]
@@ -43,15 +46,16 @@ fn rewritten(frame: &PeerFrame<'_>) -> Vec<u8> {
         PeerFrame::Done(done) => write_done(&mut out, *done),
         PeerFrame::Refused(refused) => write_refused(&mut out, refused.refusal, &refused.text),
         PeerFrame::Batch(batch) => {
-            let deltas: Vec<_> = batch.deltas().collect();
-            let mut writer = BatchWriter::new(&mut out, batch.seq);
+            let deltas: Vec<_> = batch.deltas(NOW_NS).collect();
+            let mut writer = BatchWriter::new(&mut out, batch.seq, NOW_NS);
             assert_eq!(writer.spends(&deltas), deltas.len());
             writer.finish();
         }
         PeerFrame::Ack { next } => write_ack(&mut out, *next),
         PeerFrame::Heal(heal) => {
             let sums: Vec<_> = heal.sums().collect();
-            assert_eq!(write_heal(&mut out, heal.seq, heal.upto, &sums), sums.len());
+            let written = write_heal(&mut out, (heal.seq, heal.upto), heal.last, &sums);
+            assert_eq!(written, sums.len());
         }
         PeerFrame::HealAck { seq } => write_heal_ack(&mut out, *seq),
         PeerFrame::SnapshotRequest(request) => write_snapshot_request(&mut out, request).unwrap(),
@@ -62,6 +66,16 @@ fn rewritten(frame: &PeerFrame<'_>) -> Vec<u8> {
         PeerFrame::Leave => write_leave(&mut out),
         PeerFrame::Forget { name } => write_forget(&mut out, name).unwrap(),
         PeerFrame::Ping => write_ping(&mut out),
+        PeerFrame::TimedSums(timed) => {
+            let sums: Vec<_> = timed.sums(NOW_NS).collect();
+            assert_eq!(write_timed_sums(&mut out, timed.seq, NOW_NS, &sums), sums.len());
+        }
+        PeerFrame::TimedStandings(timed) => {
+            let standings: Vec<_> = timed.standings(NOW_NS).collect();
+            let written = write_timed_standings(&mut out, timed.first, NOW_NS, &standings);
+            assert_eq!(written, standings.len());
+        }
+        PeerFrame::Clock { unix_ms } => write_clock(&mut out, *unix_ms),
     }
     out
 }
@@ -70,13 +84,21 @@ fn rewritten(frame: &PeerFrame<'_>) -> Vec<u8> {
 fn exhaust(bytes: &[u8]) {
     match decode_peer(bytes) {
         Ok(PeerDecoded::Frame(PeerFrame::Batch(batch))) => {
-            assert_eq!(batch.deltas().count(), batch.deltas().len());
+            assert_eq!(batch.deltas(NOW_NS).count(), batch.deltas(NOW_NS).len());
         }
         Ok(PeerDecoded::Frame(PeerFrame::Heal(heal))) => {
             assert_eq!(heal.sums().count(), heal.sums().len());
         }
         Ok(PeerDecoded::Frame(PeerFrame::SnapshotChunk(chunk))) => {
             assert_eq!(chunk.standings().count(), chunk.standings().len());
+        }
+        Ok(PeerDecoded::Frame(PeerFrame::TimedSums(timed))) => {
+            assert_eq!(timed.sums(NOW_NS).count(), timed.len());
+            assert_eq!(timed.is_empty(), timed.len() == 0);
+        }
+        Ok(PeerDecoded::Frame(PeerFrame::TimedStandings(timed))) => {
+            assert_eq!(timed.standings(NOW_NS).count(), timed.len());
+            assert_eq!(timed.is_empty(), timed.len() == 0);
         }
         Ok(_) | Err(_) => {}
     }
@@ -95,6 +117,16 @@ fn mended(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
+/// The start of the window of the vectors, in milliseconds of Unix time, and its length.
+const MINUTE: When = When::Window { start_ms: 1_700_000_040_000, length_ms: 60_000 };
+/// The window before it.
+const MINUTE_BEFORE: When = When::Window { start_ms: 1_699_999_980_000, length_ms: 60_000 };
+
+/// The time `ms` before now.
+fn ago(ms: u64) -> When {
+    When::At { ns: NOW_NS - ms * 1_000_000 }
+}
+
 const HASH: u64 = 0x1122_3344_5566_7788;
 const LIFE: u64 = 0x0102_0304_0506_0708;
 
@@ -105,19 +137,11 @@ fn bucket(slot: u16, hash: u64) -> Bucket {
 /// A delta without demand and level.
 fn delta(slot: u16, hash: u64, spent: i64) -> Delta {
     let bucket = bucket(slot, hash);
-    Delta {
-        bucket,
-        spent,
-        demand: 0,
-        shift: 0,
-        reserved: false,
-        level: None,
-        when: limiter::When::Untimed,
-    }
+    Delta { bucket, spent, demand: 0, shift: 0, reserved: false, level: None, when: When::Untimed }
 }
 
 fn sum(slot: u16, hash: u64, ticks: i64) -> Sum {
-    Sum { bucket: bucket(slot, hash), ticks, when: limiter::When::Untimed }
+    Sum { bucket: bucket(slot, hash), ticks, when: When::Untimed }
 }
 
 fn standing(slot: u16, hash: u64, missing: i64, charge: i64) -> Standing {
@@ -127,7 +151,7 @@ fn standing(slot: u16, hash: u64, missing: i64, charge: i64) -> Standing {
         charge,
         others: 0,
         shift: 0,
-        when: limiter::When::Untimed,
+        when: When::Untimed,
     }
 }
 

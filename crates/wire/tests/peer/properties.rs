@@ -7,10 +7,10 @@ use wire::peer::{
     Answer, BatchWriter, Cursor, Done, Hello, LimitNumbers, PeerFrame, Position, Refusal,
     SnapshotHead, SnapshotRequest, peer_frame_length, write_ack, write_answer, write_done,
     write_forget, write_heal, write_heal_ack, write_hello, write_refused, write_snapshot_chunk,
-    write_snapshot_request,
+    write_snapshot_request, write_timed_standings, write_timed_sums,
 };
 
-use crate::{exhaust, frame, framed};
+use crate::{NOW_NS, ago, exhaust, frame, framed};
 
 /// Numbers of every length, not only the long ones.
 fn number() -> impl Strategy<Value = u64> {
@@ -63,6 +63,18 @@ fn standing() -> impl Strategy<Value = Standing> {
             when: When::Untimed,
         },
     )
+}
+
+/// Any time, in whole milliseconds before now.
+fn when() -> impl Strategy<Value = When> {
+    let window =
+        (number(), number()).prop_map(|(start_ms, length_ms)| When::Window { start_ms, length_ms });
+    prop_oneof![Just(When::Untimed), window, (0..NOW_NS / 1_000_000).prop_map(ago)]
+}
+
+/// Few buckets, so that some stand next to each other.
+fn one_of_few() -> impl Strategy<Value = Bucket> {
+    (0u16..2, 0u64..2).prop_map(|(slot, hash)| Bucket { slot, hash })
 }
 
 fn position() -> impl Strategy<Value = Position> {
@@ -169,18 +181,69 @@ proptest! {
     #[test]
     fn batches_are_read_as_they_were_written(seq: u64, deltas in vec(delta(), 0..300)) {
         let bytes = written(|out| {
-            let mut writer = BatchWriter::new(out, seq);
+            let mut writer = BatchWriter::new(out, seq, NOW_NS);
             assert_eq!(writer.spends(&deltas), deltas.len());
             writer.finish();
         });
         let PeerFrame::Batch(read) = frame(&bytes) else { panic!("no batch") };
-        prop_assert_eq!((read.seq, read.skipped, read.deltas().len()), (seq, 0, deltas.len()));
-        prop_assert_eq!(read.deltas().collect::<Vec<_>>(), deltas);
+        prop_assert_eq!((read.seq, read.skipped, read.deltas(NOW_NS).len()), (seq, 0, deltas.len()));
+        prop_assert_eq!(read.deltas(NOW_NS).collect::<Vec<_>>(), deltas);
+    }
+
+    #[test]
+    fn batches_of_every_kind_keep_the_order_of_each(
+        seq: u64,
+        deltas in vec((delta(), when()).prop_map(|(delta, when)| Delta { when, ..delta }), 0..300),
+    ) {
+        let bytes = written(|out| {
+            let mut writer = BatchWriter::new(out, seq, NOW_NS);
+            assert_eq!(writer.spends(&deltas), deltas.len());
+            writer.finish();
+        });
+        let PeerFrame::Batch(read) = frame(&bytes) else { panic!("no batch") };
+        let of = |kind: u8| move |delta: &Delta| match delta.when {
+            When::Untimed => kind == 0,
+            When::Window { .. } => kind == 1,
+            When::At { .. } => kind == 2,
+        };
+        let mut expected = Vec::new();
+        for kind in 0..3 {
+            expected.extend(deltas.iter().copied().filter(of(kind)));
+        }
+        prop_assert_eq!((read.seq, read.skipped, read.deltas(NOW_NS).len()), (seq, 0, deltas.len()));
+        prop_assert_eq!(read.deltas(NOW_NS).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn timed_frames_are_read_as_they_were_written(
+        number: u64,
+        sums in vec((one_of_few(), signed(), when()), 0..300),
+        standings in vec((one_of_few(), standing(), when()), 0..300),
+    ) {
+        let sums: Vec<_> =
+            sums.into_iter().map(|(bucket, ticks, when)| Sum { bucket, ticks, when }).collect();
+        let bytes = written(|out| {
+            assert_eq!(write_timed_sums(out, number, NOW_NS, &sums), sums.len());
+        });
+        let PeerFrame::TimedSums(read) = frame(&bytes) else { panic!("no timed sums") };
+        prop_assert_eq!((read.seq, read.len()), (number, sums.len()));
+        prop_assert_eq!(read.sums(NOW_NS).collect::<Vec<_>>(), sums);
+
+        let standings: Vec<_> = standings
+            .into_iter()
+            .map(|(bucket, standing, when)| Standing { bucket, when, ..standing })
+            .collect();
+        let bytes = written(|out| {
+            assert_eq!(write_timed_standings(out, number, NOW_NS, &standings), standings.len());
+        });
+        let PeerFrame::TimedStandings(read) = frame(&bytes) else { panic!("no standings") };
+        prop_assert_eq!((read.first, read.len()), (number, standings.len()));
+        prop_assert_eq!(read.standings(NOW_NS).collect::<Vec<_>>(), standings);
     }
 
     #[test]
     fn heals_are_read_as_they_were_written(seq: u64, upto: u64, sums in vec(sum(), 0..300)) {
-        let bytes = written(|out| assert_eq!(write_heal(out, seq, upto, &sums), sums.len()));
+        let bytes = written(|out| assert_eq!(write_heal(out, (seq, upto), true, &sums), sums.len()));
         let PeerFrame::Heal(read) = frame(&bytes) else { panic!("no heal") };
         prop_assert_eq!((read.seq, read.upto, read.last), (seq, upto, true));
         prop_assert_eq!(read.sums().collect::<Vec<_>>(), sums);
@@ -223,7 +286,7 @@ proptest! {
 
     #[test]
     fn any_payload_behind_a_sound_header_is_read_without_panic(
-        frame_type in prop_oneof![Just(1u8), 0x80u8..=0x8b],
+        frame_type in prop_oneof![1u8..=4, 0x80u8..=0x8b],
         payload in vec(prop_oneof![0u8..20, 0xf8u8..=0xff, any::<u8>()], 0..600),
     ) {
         exhaust(&framed(frame_type, &payload));

@@ -1,14 +1,17 @@
 //! Frozen bytes of every frame. A change of one of these is a change of the protocol.
 
-use limiter::Delta;
+use limiter::{Delta, Standing, Sum, When};
 use wire::peer::{
     Answer, BatchFrame, BatchWriter, Cursor, Done, Hello, PeerFrame, Refusal, SnapshotRequest,
-    peer_frame_length, write_ack, write_answer, write_done, write_forget, write_heal,
+    peer_frame_length, write_ack, write_answer, write_clock, write_done, write_forget, write_heal,
     write_heal_ack, write_hello, write_leave, write_ping, write_refused, write_snapshot_chunk,
-    write_snapshot_request,
+    write_snapshot_request, write_timed_standings, write_timed_sums,
 };
 
-use crate::{HASH, LIFE, delta, frame, head, hello, names, position, rewritten, standing, sum};
+use crate::{
+    HASH, LIFE, MINUTE, MINUTE_BEFORE, NOW_NS, ago, delta, frame, head, hello, names, position,
+    rewritten, standing, sum,
+};
 
 pub(crate) const HELLO: &str = include_str!("vectors/hello.hex");
 pub(crate) const ANSWER: &str = include_str!("vectors/answer.hex");
@@ -16,6 +19,7 @@ pub(crate) const DONE: &str = include_str!("vectors/done.hex");
 pub(crate) const REFUSED: &str = include_str!("vectors/refused.hex");
 pub(crate) const BATCH: &str = include_str!("vectors/batch.hex");
 pub(crate) const BATCH_OF_LATER_VERSION: &str = include_str!("vectors/batch_of_later_version.hex");
+pub(crate) const BATCH_TIMED: &str = include_str!("vectors/batch_timed.hex");
 pub(crate) const ACK: &str = include_str!("vectors/ack.hex");
 pub(crate) const HEAL: &str = include_str!("vectors/heal.hex");
 pub(crate) const HEAL_ACK: &str = include_str!("vectors/heal_ack.hex");
@@ -24,14 +28,18 @@ pub(crate) const SNAPSHOT_CHUNK: &str = include_str!("vectors/snapshot_chunk.hex
 pub(crate) const LEAVE: &str = include_str!("vectors/leave.hex");
 pub(crate) const FORGET: &str = include_str!("vectors/forget.hex");
 pub(crate) const PING: &str = include_str!("vectors/ping.hex");
+pub(crate) const TIMED_SUMS: &str = include_str!("vectors/timed_sums.hex");
+pub(crate) const TIMED_STANDINGS: &str = include_str!("vectors/timed_standings.hex");
+pub(crate) const CLOCK: &str = include_str!("vectors/clock.hex");
 
-/// One of each type, as this version writes them.
-pub(crate) const WRITTEN: [&str; 13] = [
+/// One of each type at least, as this version writes them.
+pub(crate) const WRITTEN: [&str; 17] = [
     HELLO,
     ANSWER,
     DONE,
     REFUSED,
     BATCH,
+    BATCH_TIMED,
     ACK,
     HEAL,
     HEAL_ACK,
@@ -40,6 +48,9 @@ pub(crate) const WRITTEN: [&str; 13] = [
     LEAVE,
     FORGET,
     PING,
+    TIMED_SUMS,
+    TIMED_STANDINGS,
+    CLOCK,
 ];
 
 /// The bytes of a vector: hexadecimal, `#` begins a comment.
@@ -125,14 +136,14 @@ fn a_refusal_has_the_bytes_of_its_vector() {
 fn a_batch_has_the_bytes_of_its_vector() {
     let vector = bytes(BATCH);
     let batch = written(|out| {
-        let mut writer = BatchWriter::new(out, 41);
+        let mut writer = BatchWriter::new(out, 41, NOW_NS);
         assert_eq!(writer.spends(&deltas()), 3);
         writer.finish();
     });
     assert_eq!(batch, vector);
     let PeerFrame::Batch(read) = frame(&vector) else { panic!("no batch") };
-    assert_eq!((read.seq, read.skipped, read.deltas().len()), (41, 0, 3));
-    assert_eq!(read.deltas().collect::<Vec<_>>(), deltas());
+    assert_eq!((read.seq, read.skipped, read.deltas(NOW_NS).len()), (41, 0, 3));
+    assert_eq!(read.deltas(NOW_NS).collect::<Vec<_>>(), deltas());
 }
 
 #[test]
@@ -142,8 +153,95 @@ fn sections_of_a_later_version_are_skipped_and_counted() {
     let BatchFrame { seq, skipped, .. } = read;
     assert_eq!((seq, skipped), (44, 2));
     let expected = [delta(1, 2, 2), Delta { reserved: true, ..delta(3, 4, 5) }];
-    assert_eq!(read.deltas().len(), 2);
-    assert_eq!(read.deltas().collect::<Vec<_>>(), expected);
+    assert_eq!(read.deltas(NOW_NS).len(), 2);
+    assert_eq!(read.deltas(NOW_NS).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_batch_of_windows_and_logs_has_the_bytes_of_its_vector() {
+    let vector = bytes(BATCH_TIMED);
+    let timed = |when: When, delta: Delta| Delta { when, ..delta };
+    let later = When::Window { start_ms: 1_700_000_100_000, length_ms: 60_000 };
+    // In any order: the deltas of one kind keep theirs.
+    let [level, old, new, log_old, log_new] = [
+        delta(0, HASH, 2),
+        timed(MINUTE, Delta { demand: 256, ..delta(1, 2, 3) }),
+        timed(later, delta(1, 2, 1)),
+        timed(ago(1_500), delta(2, 3, 5)),
+        timed(ago(0), delta(2, 3, 1)),
+    ];
+    let batch = written(|out| {
+        let mut writer = BatchWriter::new(out, 45, NOW_NS);
+        assert_eq!(writer.spends(&[log_old, old, level, log_new, new]), 5);
+        writer.finish();
+    });
+    assert_eq!(batch, vector);
+    let PeerFrame::Batch(read) = frame(&vector) else { panic!("no batch") };
+    assert_eq!((read.seq, read.skipped, read.deltas(NOW_NS).len()), (45, 0, 5));
+    let expected = [level, old, new, log_old, log_new];
+    assert_eq!(read.deltas(NOW_NS).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_time_is_told_as_whole_milliseconds_of_age_and_read_by_the_readers_clock() {
+    let written_at = |ns: u64| {
+        written(|out| {
+            let mut writer = BatchWriter::new(out, 1, NOW_NS);
+            assert_eq!(writer.spends(&[Delta { when: When::At { ns }, ..delta(1, 2, 3) }]), 1);
+            writer.finish();
+        })
+    };
+    let read_at = |bytes: &[u8], now_ns: u64| {
+        let PeerFrame::Batch(read) = frame(bytes) else { panic!("no batch") };
+        read.deltas(now_ns).next().unwrap().when
+    };
+    // Rather too young than too old: 2,999,999 ns are 2 ms.
+    let aged = written_at(NOW_NS - 2_999_999);
+    assert_eq!(read_at(&aged, 7_000_000), When::At { ns: 5_000_000 });
+    assert_eq!(read_at(&aged, 2_000_001), When::At { ns: 1 });
+    assert_eq!(read_at(&aged, 1_000_000), When::At { ns: 0 }, "older than the reader's clock");
+    // A time ahead of the clock is now.
+    assert_eq!(read_at(&written_at(NOW_NS + 1), 7), When::At { ns: 7 });
+    let oldest = written_at(0);
+    assert_eq!(read_at(&oldest, NOW_NS), When::At { ns: 0 });
+}
+
+#[test]
+fn timed_sums_have_the_bytes_of_their_vector() {
+    let vector = bytes(TIMED_SUMS);
+    let timed = |when: When, sum: Sum| Sum { when, ..sum };
+    let sums = [
+        timed(MINUTE, sum(1, 2, 7)),
+        timed(MINUTE_BEFORE, sum(1, 2, 300)),
+        timed(ago(31_250), sum(2, 3, 4)),
+    ];
+    assert_eq!(written(|out| assert_eq!(write_timed_sums(out, 43, NOW_NS, &sums), 3)), vector);
+    let PeerFrame::TimedSums(read) = frame(&vector) else { panic!("no timed sums") };
+    assert_eq!((read.seq, read.len()), (43, 3));
+    assert_eq!(read.sums(NOW_NS).collect::<Vec<_>>(), sums);
+}
+
+#[test]
+fn timed_standings_have_the_bytes_of_their_vector() {
+    let vector = bytes(TIMED_STANDINGS);
+    let timed = |when: When, standing: Standing| Standing { when, ..standing };
+    let standings = [
+        timed(MINUTE, Standing { others: 512, shift: 3, ..standing(1, 2, 40, -2) }),
+        timed(MINUTE_BEFORE, standing(1, 2, 100, 0)),
+        timed(ago(899_000), standing(2, 3, 1, 0)),
+        timed(ago(20), standing(2, 3, 4, 1)),
+    ];
+    let bytes = written(|out| assert_eq!(write_timed_standings(out, 0, NOW_NS, &standings), 4));
+    assert_eq!(bytes, vector);
+    let PeerFrame::TimedStandings(read) = frame(&vector) else { panic!("no timed standings") };
+    assert_eq!((read.first, read.len()), (0, 4));
+    assert_eq!(read.standings(NOW_NS).collect::<Vec<_>>(), standings);
+}
+
+#[test]
+fn a_clock_has_the_bytes_of_its_vector() {
+    assert_eq!(written(|out| write_clock(out, 1_700_000_000_000)), bytes(CLOCK));
+    assert!(matches!(frame(&bytes(CLOCK)), PeerFrame::Clock { unix_ms: 1_700_000_000_000 }));
 }
 
 #[test]
@@ -158,7 +256,7 @@ fn acknowledgements_have_the_bytes_of_their_vectors() {
 fn a_heal_has_the_bytes_of_its_vector() {
     let vector = bytes(HEAL);
     let sums = [sum(0, HASH, 300_000_000), sum(1, 2, -5)];
-    assert_eq!(written(|out| assert_eq!(write_heal(out, 43, 42, &sums), 2)), vector);
+    assert_eq!(written(|out| assert_eq!(write_heal(out, (43, 42), true, &sums), 2)), vector);
     let PeerFrame::Heal(read) = frame(&vector) else { panic!("no heal") };
     assert_eq!((read.seq, read.upto, read.last, read.sums().len()), (43, 42, true, 2));
     assert_eq!(read.sums().collect::<Vec<_>>(), sums);
@@ -221,7 +319,7 @@ fn a_frame_is_written_behind_what_the_buffer_holds() {
         assert_eq!(out[first..], vector);
     }
     let mut out = b"before".to_vec();
-    BatchWriter::new(&mut out, 41).finish();
+    BatchWriter::new(&mut out, 41, NOW_NS).finish();
     write_ping(&mut out);
     assert_eq!(out[..6], *b"before");
     assert_eq!(peer_frame_length(out[6..14].try_into().unwrap()), Ok(16));
@@ -238,7 +336,7 @@ fn a_set_of_members_has_one_list_however_it_was_kept() {
 #[test]
 fn the_protocol_document_explains_every_byte_of_the_vectors_that_it_shows() {
     let document = include_str!("../../../../docs/peer-protocol.md");
-    for vector in [HELLO, BATCH, HEAL] {
+    for vector in [HELLO, BATCH, HEAL, BATCH_TIMED, TIMED_SUMS, TIMED_STANDINGS] {
         let rows = vector.lines().skip(1).collect::<Vec<_>>().join("\n");
         assert!(document.contains(&rows), "docs/peer-protocol.md lacks:\n{rows}");
     }

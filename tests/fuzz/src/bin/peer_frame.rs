@@ -4,13 +4,17 @@
 //! length is hard to guess.
 #![no_main]
 
-use limiter::{Delta, Standing, Sum};
+use limiter::{Delta, Standing, Sum, When};
 use rlnode_fuzz::fuzz_target;
 use wire::peer::{
     BatchWriter, PeerDecoded, PeerFrame, decode_peer, peer_frame_length, write_ack, write_answer,
-    write_done, write_forget, write_heal, write_heal_ack, write_hello, write_leave, write_ping,
-    write_refused, write_snapshot_chunk, write_snapshot_request,
+    write_clock, write_done, write_forget, write_heal, write_heal_ack, write_hello, write_leave,
+    write_ping, write_refused, write_snapshot_chunk, write_snapshot_request, write_timed_standings,
+    write_timed_sums,
 };
+
+/// When frames are written and read: in whole milliseconds, so that an age above it is one, too.
+const NOW_NS: u64 = 1_000_000_000_000_000_000;
 
 fuzz_target!(|bytes: &[u8]| {
     check(bytes);
@@ -47,15 +51,16 @@ fn rewritten(frame: &PeerFrame<'_>) -> Vec<u8> {
         PeerFrame::Done(done) => write_done(&mut out, *done),
         PeerFrame::Refused(refused) => write_refused(&mut out, refused.refusal, &refused.text),
         PeerFrame::Batch(batch) => {
-            let deltas: Vec<Delta> = batch.deltas().collect();
-            let mut writer = BatchWriter::new(&mut out, batch.seq);
+            let deltas: Vec<Delta> = batch.deltas(NOW_NS).collect();
+            let mut writer = BatchWriter::new(&mut out, batch.seq, NOW_NS);
             assert_eq!(writer.spends(&deltas), deltas.len());
             writer.finish();
         }
         PeerFrame::Ack { next } => write_ack(&mut out, *next),
         PeerFrame::Heal(heal) => {
             let sums: Vec<Sum> = heal.sums().collect();
-            assert_eq!(write_heal(&mut out, heal.seq, heal.upto, &sums), sums.len());
+            let count = write_heal(&mut out, (heal.seq, heal.upto), heal.last, &sums);
+            assert_eq!(count, sums.len());
         }
         PeerFrame::HealAck { seq } => write_heal_ack(&mut out, *seq),
         PeerFrame::SnapshotRequest(request) => written = write_snapshot_request(&mut out, request),
@@ -66,24 +71,49 @@ fn rewritten(frame: &PeerFrame<'_>) -> Vec<u8> {
         PeerFrame::Leave => write_leave(&mut out),
         PeerFrame::Forget { name } => written = write_forget(&mut out, name),
         PeerFrame::Ping => write_ping(&mut out),
+        PeerFrame::TimedSums(timed) => {
+            let sums: Vec<Sum> = timed.sums(NOW_NS).collect();
+            assert_eq!(write_timed_sums(&mut out, timed.seq, NOW_NS, &sums), sums.len());
+        }
+        PeerFrame::TimedStandings(timed) => {
+            let standings: Vec<Standing> = timed.standings(NOW_NS).collect();
+            let count = write_timed_standings(&mut out, timed.first, NOW_NS, &standings);
+            assert_eq!(count, standings.len());
+        }
+        PeerFrame::Clock { unix_ms } => write_clock(&mut out, *unix_ms),
     }
     written.expect("what was read is within its bounds");
     out
 }
 
-/// Everything that the frame says but whether a heal is the last, which follows from what is left to
-/// be sent, and how many sections of a batch were skipped.
+/// Everything that the frame says but how many sections of a batch were skipped. What a batch says of
+/// one kind keeps its order, and the kinds are told one after the other.
 fn told(frame: &PeerFrame<'_>) -> String {
     match frame {
         PeerFrame::Batch(batch) => {
-            let deltas: Vec<Delta> = batch.deltas().collect();
-            assert_eq!(deltas.len(), batch.deltas().len());
+            let mut deltas: Vec<Delta> = batch.deltas(NOW_NS).collect();
+            assert_eq!(deltas.len(), batch.deltas(NOW_NS).len());
+            deltas.sort_by_key(|delta| match delta.when {
+                When::Untimed => 0,
+                When::Window { .. } => 1,
+                When::At { .. } => 2,
+            });
             format!("batch {} {deltas:?}", batch.seq)
         }
         PeerFrame::Heal(heal) => {
             let sums: Vec<Sum> = heal.sums().collect();
             assert_eq!(sums.len(), heal.sums().len());
-            format!("heal {} {} {sums:?}", heal.seq, heal.upto)
+            format!("heal {} {} {} {sums:?}", heal.seq, heal.upto, heal.last)
+        }
+        PeerFrame::TimedSums(timed) => {
+            let sums: Vec<Sum> = timed.sums(NOW_NS).collect();
+            assert_eq!(sums.len(), timed.len());
+            format!("timed sums {} {sums:?}", timed.seq)
+        }
+        PeerFrame::TimedStandings(timed) => {
+            let standings: Vec<Standing> = timed.standings(NOW_NS).collect();
+            assert_eq!(standings.len(), timed.len());
+            format!("timed standings {} {standings:?}", timed.first)
         }
         PeerFrame::SnapshotChunk(chunk) => {
             let standings: Vec<Standing> = chunk.standings().collect();

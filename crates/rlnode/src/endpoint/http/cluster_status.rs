@@ -101,8 +101,12 @@ pub struct PeerStatus {
     pub lag_ms: u64,
     /// Microseconds from a batch to its acknowledgement; none: not known yet.
     pub rtt_us: Option<u64>,
-    /// Its wall clock less this node's, in milliseconds.
+    /// Its wall clock less this node's, in milliseconds, as of a few seconds ago at most; none: it is not
+    /// connected.
     pub skew_ms: Option<i64>,
+    /// Its wall clock is so far off that it is warned of.
+    #[serde(default)]
+    pub clock_off: bool,
     /// Limits whose numbers differ there.
     pub drift: Vec<String>,
     /// Limits of this node that it does not have.
@@ -168,6 +172,7 @@ impl PeerStatus {
             lag_ms: peer.lag_ms,
             rtt_us: peer.rtt_us,
             skew_ms: peer.skew_ms,
+            clock_off: peer.clock_off,
             drift: peer.drift.clone(),
             unknown_there: peer.unknown_there.clone(),
             unknown_here: peer.unknown_here,

@@ -1,4 +1,4 @@
-//! The yardstick: one central bucket, exact, that is asked the same questions at the same moments.
+//! One central bucket, exact.
 
 use limiter::{Numbers, Rate};
 
