@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::support::fleet::{ask_at_once, await_cluster, drain, spend};
 use crate::support::time::PATIENCE;
-use crate::support::{Ended, Fleet, Node, Surface, check, pause, run_in, wait_until};
+use crate::support::{Config, Ended, Fleet, Node, Surface, check, pause, run_in, wait_until};
 
 /// A hundred an hour for each key, every key recorded.
 const RECORDED: &str = "[audit]\nsample = \"1/1\"\n\n\
@@ -198,4 +199,32 @@ fn files_are_private_and_a_cut_one_is_read_up_to_where_it_is_cut() {
     let ended = audit(&fleet, &[]);
     assert_eq!(ended.code, Some(2), "{ended:?}");
     assert!(ended.stderr.contains("no audit file"), "{ended:?}");
+}
+
+/// A limit that is no bucket is named with what it let through, and the last sentence does not speak for it.
+#[test]
+fn a_limit_that_is_not_judged_is_said_to_be_so() {
+    let node = Node::start(&Config::new(
+        "[audit]\nsample = \"1/1\"\n\n[[limit]]\nname = \"login\"\nalgorithm = \"sliding-log\"\n\
+         limit = \"5 per 15m\"\n",
+    ));
+    let place = Arc::clone(node.place());
+    let mut caller = node.caller(Surface::Stream);
+    let passed = (0..7).filter(|_| caller.decide(&check("", "alice")).allowed).count();
+    assert_eq!(passed, 5);
+    node.stop();
+    let ended = run_in(place.folder(), &["audit", "audit"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let line = "limit login: sliding-log; 5 spends, 5 units admitted; NOT JUDGED: ";
+    assert!(ended.stdout.contains(line), "{}", ended.stdout);
+    let last = "of what is here; MISSING: a judgement of login (sliding-log)\n";
+    assert!(ended.stdout.ends_with(last), "{}", ended.stdout);
+    let json = run_in(place.folder(), &["audit", "audit", "--json", "--limit", "login"]);
+    let json: Value = serde_json::from_str(&json.stdout).expect("a JSON object");
+    assert_eq!(
+        json["clusters"][0]["unjudged"],
+        serde_json::json!([
+            { "limit": "login", "algorithm": "sliding-log", "spends": 5, "admitted": 5 }
+        ])
+    );
 }
