@@ -1,12 +1,12 @@
 //! One algorithm on a simulated cluster that is asked the same calls at the same times, each at a node
 //! that the seed chooses.
 
-use super::contender::{Contender, Numbers};
 use super::judge::{Judge, Worst};
+use super::numbers::Numbers;
 use super::series::Series;
 use super::{KEY, Setup, slot_ns, start_unix_ns};
 use crate::clock::SECOND;
-use crate::scenario::{Algorithm, Allowed, Scenario};
+use crate::scenario::{Algorithm, Scenario};
 use crate::world::World;
 
 /// Most nodes: what is simulated grows with their square.
@@ -27,14 +27,14 @@ pub struct FleetJudgement {
     pub worst_period: Worst,
 }
 
-/// Runs the traffic of `setup` through `contender` on `nodes` nodes with lines of a millisecond, where a
+/// Runs the traffic of `setup` through `algorithm` on `nodes` nodes with lines of a millisecond, where a
 /// call waits up to 5 ms to be told of. All clocks are right.
 ///
 /// # Errors
 /// Numbers for which it cannot be run, and what to do.
 pub fn run_on_cluster(
     setup: &Setup,
-    contender: Contender,
+    algorithm: Algorithm,
     nodes: usize,
 ) -> Result<FleetJudgement, String> {
     let numbers = &setup.numbers;
@@ -46,8 +46,8 @@ pub fn run_on_cluster(
         ));
     }
     // The same refusal, in the same words, as on the exact node.
-    contender.plan(numbers)?;
-    let mut scenario = scenario(contender, numbers, setup.seed, nodes);
+    numbers.plan(algorithm)?;
+    let mut scenario = scenario(algorithm, numbers, setup.seed, nodes);
     scenario.arrivals = setup.traffic.arrivals(numbers, setup.seed, nodes)?;
     let arrivals = scenario.arrivals.clone();
     let record = World::run(scenario)?;
@@ -75,21 +75,9 @@ pub fn run_on_cluster(
 }
 
 /// The cluster, calm and without anything asked.
-fn scenario(contender: Contender, numbers: &Numbers, seed: u64, nodes: usize) -> Scenario {
-    let Numbers { rate, burst } = *numbers;
-    let algorithm = match contender {
-        Contender::TokenBucket => Algorithm::TokenBucket,
-        Contender::LeakyBucket => Algorithm::LeakyBucket,
-        Contender::LeakyBucketQueue => Algorithm::LeakyQueue,
-        Contender::FixedWindow => Algorithm::FixedWindow,
-        Contender::SlidingWindow => Algorithm::SlidingWindow,
-        Contender::SlidingLog => Algorithm::SlidingLog,
-    };
-    // Windows and logs have no burst: the simulator's is what a period allows.
-    let burst = if algorithm.is_bucket() { burst } else { rate.count };
-    let allowed = Allowed::balanced(burst, rate.count, rate.period_ns).by(algorithm);
-    let mut scenario = Scenario::new(nodes, allowed, seed);
-    scenario.unix_ns = start_unix_ns(rate.period_ns);
+fn scenario(algorithm: Algorithm, numbers: &Numbers, seed: u64, nodes: usize) -> Scenario {
+    let mut scenario = Scenario::new(nodes, numbers.allowed(algorithm), seed);
+    scenario.unix_ns = start_unix_ns(numbers.rate.period_ns);
     // Nobody looks at the invariants here; the simulator's own runs do.
     scenario.inspect_every_ns = SECOND;
     scenario
@@ -104,7 +92,7 @@ mod tests {
 
     fn setup(count: u64, period_ns: u64, traffic: Traffic) -> Setup {
         let numbers = Numbers { rate: Rate { count, period_ns }, burst: count };
-        Setup { numbers, traffic, seed: 7, contenders: Contender::ALL.to_vec() }
+        Setup { numbers, traffic, seed: 7, algorithms: Algorithm::ALL.to_vec() }
     }
 
     #[test]
@@ -112,10 +100,10 @@ mod tests {
         for traffic in [Traffic::Steady, Traffic::WindowEdge] {
             let setup = setup(200, 4 * SECOND, traffic);
             let alone = crate::compare::compare(&setup).unwrap();
-            for (contender, alone) in alone.lanes {
+            for (algorithm, alone) in alone.lanes {
                 let alone = alone.unwrap();
-                let fleet = run_on_cluster(&setup, contender, 3).unwrap();
-                let what = format!("{} {}: {fleet:?}", traffic.name(), contender.name());
+                let fleet = run_on_cluster(&setup, algorithm, 3).unwrap();
+                let what = format!("{} {}: {fleet:?}", traffic.name(), algorithm.as_str());
                 assert!(fleet.units.abs_diff(alone.units) * 20 <= alone.units, "{what}");
                 assert_eq!(fleet.allowed, fleet.units, "{what}");
                 let (fullest, one) = (fleet.worst_two_seconds.units, alone.worst_two_seconds.units);
@@ -128,7 +116,7 @@ mod tests {
     #[test]
     fn a_traffic_that_would_take_hours_is_refused() {
         let setup = setup(100, 600 * SECOND, Traffic::Steady);
-        let error = run_on_cluster(&setup, Contender::TokenBucket, 3).unwrap_err();
+        let error = run_on_cluster(&setup, Algorithm::TokenBucket, 3).unwrap_err();
         assert!(error.contains("1800 s at most"), "{error}");
     }
 }
