@@ -38,7 +38,7 @@ fn window_edge_alone_shows_what_each_algorithm_lets_through() {
     for (name, figures) in [
         ("token-bucket", "103 97 100 103 103"),
         ("leaky-bucket", "103 97 100 103 103"),
-        ("leaky-bucket-queue", "103 97 2 4 100"),
+        ("leaky-queue", "103 97 2 4 100"),
         ("fixed-window", "200 0 100 200 200"),
         ("sliding-window", "101 99 100 101 101"),
         ("sliding-log", "100 100 100 100 100"),
@@ -111,7 +111,7 @@ fn pictures_are_files_of_their_own() {
     };
     let [svg, html] = draw("a");
     assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
-    for name in ["token-bucket", "leaky-bucket-queue", "sliding-log"] {
+    for name in ["token-bucket", "leaky-queue", "sliding-log"] {
         assert!(svg.contains(name) && html.contains(name), "{name}");
     }
     assert!(html.starts_with("<!doctype html>") && html.len() < 500_000, "{}", html.len());

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use limiter::Rate;
 use serde::Serialize;
-use sim::compare::{Contender, NODES_MAX, Numbers, Setup, Traffic, compare, run_on_cluster};
+use sim::compare::{Algorithm, NODES_MAX, Numbers, Setup, Traffic, compare, run_on_cluster};
 
 use super::{Output, load_config};
 use crate::compare::trace::Trace;
@@ -49,7 +49,7 @@ pub struct Compare {
     burst: Option<u64>,
     /// Which algorithms, by a comma [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = parse_algorithm)]
-    algorithms: Vec<Contender>,
+    algorithms: Vec<Algorithm>,
     /// Decides when calls are made, and at which node
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -98,9 +98,9 @@ fn parse_traffic(text: &str) -> Result<Traffic, String> {
         .ok_or_else(|| format!("write one of {}", names(Traffic::ALL.map(Traffic::name))))
 }
 
-fn parse_algorithm(text: &str) -> Result<Contender, String> {
-    Contender::from_name(text)
-        .ok_or_else(|| format!("write one of {}", names(Contender::ALL.map(Contender::name))))
+fn parse_algorithm(text: &str) -> Result<Algorithm, String> {
+    Algorithm::from_word(text)
+        .ok_or_else(|| format!("write one of {}", names(Algorithm::ALL.map(Algorithm::as_str))))
 }
 
 fn names<const N: usize>(names: [&str; N]) -> String {
@@ -156,10 +156,10 @@ impl Compare {
         Numbers { rate, burst: self.burst.unwrap_or(rate.count) }
     }
 
-    fn contenders(&self) -> Vec<Contender> {
+    fn chosen(&self) -> Vec<Algorithm> {
         let is_all = self.algorithms.is_empty();
-        let is_chosen = |it: &Contender| is_all || self.algorithms.contains(it);
-        Contender::ALL.into_iter().filter(is_chosen).collect()
+        let is_chosen = |it: &Algorithm| is_all || self.algorithms.contains(it);
+        Algorithm::ALL.into_iter().filter(is_chosen).collect()
     }
 
     fn of_traffic(
@@ -168,22 +168,22 @@ impl Compare {
         numbers: Numbers,
         nodes: Option<usize>,
     ) -> Result<Report, (Exit, String)> {
-        let contenders = self.contenders();
-        let setup = Setup { numbers, traffic, seed: self.seed, contenders };
+        let algorithms = self.chosen();
+        let setup = Setup { numbers, traffic, seed: self.seed, algorithms };
         let found = compare(&setup).map_err(refused)?;
         let mut report = Report::new(traffic.name().to_owned(), &numbers, &found);
         report.seed = Some(self.seed);
         if let Some(nodes) = nodes {
-            let run = |contender: &Contender| run_on_cluster(&setup, *contender, nodes);
-            report.add_cluster(nodes, setup.contenders.iter().map(run).collect());
+            let run = |algorithm: &Algorithm| run_on_cluster(&setup, *algorithm, nodes);
+            report.add_cluster(nodes, setup.algorithms.iter().map(run).collect());
         }
         Ok(report)
     }
 
     fn of_trace(&self, file: &Path, numbers: &Numbers) -> Result<Report, (Exit, String)> {
         let mut trace = self.open(file)?;
-        let found = run_trace(&mut trace, numbers, &self.contenders())
-            .map_err(|error| about(file, &error))?;
+        let found =
+            run_trace(&mut trace, numbers, &self.chosen()).map_err(|error| about(file, &error))?;
         let mut report = Report::new(file.display().to_string(), numbers, &found);
         report.trace = Some(TraceReport::from(trace.counts()));
         Ok(report)

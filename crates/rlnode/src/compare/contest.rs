@@ -2,14 +2,14 @@
 
 use std::io::{self, BufRead};
 
-use sim::compare::{Call, Comparison, Contender, Lane, Numbers};
+use sim::compare::{Algorithm, Call, Comparison, Lane, Numbers};
 
 use super::trace::Trace;
 
 /// Width of the slots of a series at first, in nanoseconds: most logs have whole seconds.
 const SLOT_NS: u64 = 1_000_000_000;
 
-/// Runs all calls of `trace` through each of `contenders` with `numbers`, each on one exact node that
+/// Runs all calls of `trace` through each of `algorithms` with `numbers`, each on one exact node that
 /// starts with the first call.
 ///
 /// # Errors
@@ -17,14 +17,14 @@ const SLOT_NS: u64 = 1_000_000_000;
 pub fn run_trace(
     trace: &mut Trace<impl BufRead>,
     numbers: &Numbers,
-    contenders: &[Contender],
+    algorithms: &[Algorithm],
 ) -> io::Result<Comparison> {
     let Some(first) = trace.next_call()? else { return Err(nothing_in(trace)) };
     let start_unix_ns = first.unix_ns;
-    let lane = |contender: &Contender| {
-        (*contender, Lane::new(*contender, numbers, start_unix_ns, SLOT_NS))
+    let lane = |algorithm: &Algorithm| {
+        (*algorithm, Lane::new(*algorithm, numbers, start_unix_ns, SLOT_NS))
     };
-    let mut lanes: Vec<_> = contenders.iter().map(lane).collect();
+    let mut lanes: Vec<_> = algorithms.iter().map(lane).collect();
     let (mut calls, mut last_unix_ns) = (0, start_unix_ns);
     let mut next = Some(first);
     while let Some(call) = next {
@@ -37,7 +37,7 @@ pub fn run_trace(
         last_unix_ns = call.unix_ns;
         next = trace.next_call()?;
     }
-    let lanes = lanes.into_iter().map(|(contender, lane)| (contender, lane.map(Lane::finish)));
+    let lanes = lanes.into_iter().map(|(algorithm, lane)| (algorithm, lane.map(Lane::finish)));
     let duration_ns = last_unix_ns - start_unix_ns;
     Ok(Comparison { start_unix_ns, duration_ns, calls, lanes: lanes.collect() })
 }
@@ -66,7 +66,7 @@ mod tests {
 
     fn run(text: &str) -> io::Result<Comparison> {
         let mut trace = Trace::new(text.as_bytes(), None);
-        run_trace(&mut trace, &NUMBERS, &[Contender::TokenBucket])
+        run_trace(&mut trace, &NUMBERS, &[Algorithm::TokenBucket])
     }
 
     #[test]

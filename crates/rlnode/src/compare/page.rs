@@ -92,14 +92,14 @@ fn write_section(html: &mut String, report: &Report) {
 
 #[cfg(test)]
 mod tests {
-    use sim::compare::{Contender, Numbers, Setup, Traffic, compare};
+    use sim::compare::{Algorithm, Numbers, Setup, Traffic, compare};
 
     use super::*;
 
     fn report(rate: Rate, traffic: Traffic) -> Report {
         let numbers = Numbers { rate, burst: rate.count };
-        let contenders = Contender::ALL.to_vec();
-        let setup = Setup { numbers, traffic, seed: 1, contenders };
+        let algorithms = Algorithm::ALL.to_vec();
+        let setup = Setup { numbers, traffic, seed: 1, algorithms };
         let found = compare(&setup).expect("traffic");
         Report::new(traffic.name().to_owned(), &numbers, &found)
     }

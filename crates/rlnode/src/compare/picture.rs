@@ -64,7 +64,7 @@ pub fn picture(report: &Report) -> String {
                 text(&mut svg, 160, base - CHART / 2 + 310, 105, PALE_INK, &worst);
             }
             None => {
-                text(&mut svg, LEFT, base - CHART / 2, 110, PALE_INK, "cannot have these numbers")
+                text(&mut svg, LEFT, base - CHART / 2, 110, PALE_INK, "cannot have these numbers");
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What `rlnode compare` found of the algorithms, as its JSON has it.
 
 use serde::Serialize;
-use sim::compare::{Comparison, Contender, FleetJudgement, Judgement, Numbers, Series, Worst};
+use sim::compare::{Algorithm, Comparison, FleetJudgement, Judgement, Numbers, Series, Worst};
 
 use super::trace::Counts;
 
@@ -142,8 +142,8 @@ impl Report {
         let judged = || found.lanes.iter().filter_map(|(_, lane)| lane.as_ref().ok());
         let slot_ns = judged().map(|it| it.series.slot_ns()).max().unwrap_or(1);
         let algorithm =
-            |(contender, lane): &(Contender, Result<Judgement, String>)| AlgorithmReport {
-                algorithm: contender.name(),
+            |(algorithm, lane): &(Algorithm, Result<Judgement, String>)| AlgorithmReport {
+                algorithm: algorithm.as_str(),
                 refused: lane.as_ref().err().cloned(),
                 alone: lane.as_ref().ok().map(|judgement| Figures::new(judgement, slot_ns)),
                 cluster: None,

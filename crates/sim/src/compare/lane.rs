@@ -2,9 +2,10 @@
 
 use limiter::{Request, RequestError, StoreConfig, WhenFull};
 
-use super::contender::{Contender, Numbers};
+use super::Algorithm;
 use super::exact_node::ExactNode;
 use super::judge::{Judge, Judgement};
+use super::numbers::Numbers;
 use super::series::Series;
 
 /// Most keys at a time whose windows and denials are measured.
@@ -42,12 +43,12 @@ impl Lane {
     /// # Errors
     /// Numbers that this algorithm cannot have, and what to do.
     pub fn new(
-        contender: Contender,
+        algorithm: Algorithm,
         numbers: &Numbers,
         start_unix_ns: u64,
         slot_ns: u64,
     ) -> Result<Self, String> {
-        let node = ExactNode::new(contender.plan(numbers)?, store(ENTRIES_MAX), start_unix_ns);
+        let node = ExactNode::new(numbers.plan(algorithm)?, store(ENTRIES_MAX), start_unix_ns);
         let series = Series::new(start_unix_ns, slot_ns);
         let judge = Judge::new(numbers.rate.period_ns, MEASURED_KEYS_MAX, series);
         Ok(Self { node, judge, calls: 0 })

@@ -2,9 +2,10 @@
 
 use limiter::{Request, Usage};
 
-use super::contender::{Contender, Numbers};
+use super::Algorithm;
 use super::exact_node::ExactNode;
 use super::lane::store;
+use super::numbers::Numbers;
 use crate::workload::Arrival;
 
 /// Keys that make the same calls when the memory of a key is measured: a table of 2,048 places is then
@@ -43,7 +44,7 @@ impl Memory {
 /// Measures with the fullest period of `arrivals`, made by many keys at once: tables have a smallest size,
 /// so that one key would tell nothing.
 pub(super) fn measure(
-    contender: Contender,
+    algorithm: Algorithm,
     numbers: &Numbers,
     start_unix_ns: u64,
     arrivals: &[Arrival],
@@ -55,7 +56,7 @@ pub(super) fn measure(
     }
     let names: Vec<String> = (0..keys).map(|key| format!("client-{key}")).collect();
     let store = store(keys as u64 * 2);
-    let mut node = ExactNode::new(contender.plan(numbers)?, store, start_unix_ns);
+    let mut node = ExactNode::new(numbers.plan(algorithm)?, store, start_unix_ns);
     let mut memory = Memory::default();
     for arrival in arrivals {
         let unix_ns = start_unix_ns.saturating_add(arrival.at_ns);

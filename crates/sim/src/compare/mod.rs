@@ -4,12 +4,12 @@
 //! Every algorithm is the real limiter with a plan of one limit, all of the same numbers. Nothing here
 //! reads a file or draws a picture.
 
-mod contender;
 mod exact_node;
 mod fleet;
 mod judge;
 mod lane;
 mod memory;
+mod numbers;
 mod series;
 #[cfg(test)]
 mod tests;
@@ -17,15 +17,16 @@ mod traffic;
 
 use limiter::Rate;
 
-pub use contender::{Contender, Numbers};
 pub use exact_node::ExactNode;
 pub use fleet::{DURATION_NS_MAX, FleetJudgement, NODES_MAX, run_on_cluster};
 pub use judge::{Delays, Judgement, Worst};
 pub use lane::{Call, Lane, MEASURED_KEYS_MAX};
 pub use memory::Memory;
+pub use numbers::Numbers;
 pub use series::{SLOTS_MAX, Series, Slot};
 pub use traffic::{LIMIT_MAX, Traffic};
 
+pub use crate::scenario::Algorithm;
 use crate::workload::Arrival;
 
 /// What is compared.
@@ -38,7 +39,7 @@ pub struct Setup {
     /// Where chance in the traffic comes from.
     pub seed: u64,
     /// The algorithms, in the order of the answer.
-    pub contenders: Vec<Contender>,
+    pub algorithms: Vec<Algorithm>,
 }
 
 /// What a comparison found.
@@ -51,7 +52,7 @@ pub struct Comparison {
     /// Calls that were made.
     pub calls: u64,
     /// What each algorithm did with them, or why it cannot have these numbers.
-    pub lanes: Vec<(Contender, Result<Judgement, String>)>,
+    pub lanes: Vec<(Algorithm, Result<Judgement, String>)>,
 }
 
 /// The key of all calls that are made here.
@@ -66,12 +67,12 @@ pub fn compare(setup: &Setup) -> Result<Comparison, String> {
     let arrivals = setup.traffic.arrivals(&setup.numbers, setup.seed, 1)?;
     let start_unix_ns = start_unix_ns(setup.numbers.rate.period_ns);
     let numbers = &setup.numbers;
-    let run = |contender: Contender| {
-        let mut judgement = run(contender, numbers, start_unix_ns, &arrivals)?;
-        judgement.memory = memory::measure(contender, numbers, start_unix_ns, &arrivals)?;
+    let run = |algorithm: Algorithm| {
+        let mut judgement = run(algorithm, numbers, start_unix_ns, &arrivals)?;
+        judgement.memory = memory::measure(algorithm, numbers, start_unix_ns, &arrivals)?;
         Ok(judgement)
     };
-    let lanes = setup.contenders.iter().map(|contender| (*contender, run(*contender)));
+    let lanes = setup.algorithms.iter().map(|algorithm| (*algorithm, run(*algorithm)));
     Ok(Comparison {
         start_unix_ns,
         duration_ns: setup.traffic.duration_ns(&setup.numbers),
@@ -82,13 +83,13 @@ pub fn compare(setup: &Setup) -> Result<Comparison, String> {
 
 /// What one exact node with this algorithm does with `arrivals`.
 fn run(
-    contender: Contender,
+    algorithm: Algorithm,
     numbers: &Numbers,
     start_unix_ns: u64,
     arrivals: &[Arrival],
 ) -> Result<Judgement, String> {
     let slot_ns = slot_ns(numbers.rate);
-    let mut lane = Lane::new(contender, numbers, start_unix_ns, slot_ns)?;
+    let mut lane = Lane::new(algorithm, numbers, start_unix_ns, slot_ns)?;
     for arrival in arrivals {
         let unix_ns = start_unix_ns.saturating_add(arrival.at_ns);
         let call = Call { unix_ns, key: KEY, cost: arrival.cost };

@@ -1,7 +1,7 @@
 //! The traffics that are made: each is written down for a limit, so that it meets what is particular to
 //! an algorithm whatever the numbers are.
 
-use super::contender::Numbers;
+use super::numbers::Numbers;
 use crate::clock::{MS, SECOND};
 use crate::dice::Dice;
 use crate::workload::Arrival;
