@@ -4,6 +4,7 @@
 //! is for. What a compiler or clippy checks already is not repeated here.
 
 mod documents;
+mod faults;
 mod manifests;
 mod sources;
 mod tree;

@@ -1,7 +1,8 @@
 //! A process that was stopped for a while: the time counts, and not more than a bucket holds.
 //!
 //! A step of the wall clock (TM-02) is not shown here: nothing but the machine's own clock can be
-//! set without a foreign library. The limiter is handed the time of `CLOCK_BOOTTIME` alone.
+//! set without a foreign library. It is shown on the limiter, whose buckets have the time of
+//! `CLOCK_BOOTTIME` alone and whose windows are told of the wall clock once a second.
 
 use std::time::Duration;
 
