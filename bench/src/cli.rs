@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use sim::Algorithm;
 
 use crate::added::{Rate, Stage};
 use crate::keys::KEYS_MAX;
@@ -65,6 +66,8 @@ pub(crate) enum Command {
     Load(Box<LoadOptions>),
     /// The longest check while a table grows: CPU time and wall time of each
     Growth(GrowthOptions),
+    /// What a key takes under each algorithm: bytes of the tables and of the process
+    Memory(MemoryOptions),
     /// A flood of new keys into a node of bounded memory: does each promise hold?
     Flood(FloodOptions),
     /// One key asked over every door at once: does more pass in any window than its limit lets pass?
@@ -76,6 +79,9 @@ pub(crate) enum Command {
     Sync(SyncOptions),
     /// The time that asking a node adds to a request through a real nginx
     Added(AddedOptions),
+    /// One algorithm of `memory`, in a process of its own, which starts it
+    #[command(hide = true)]
+    MemoryOf(MemoryOfOptions),
     /// The peers of `sync`, in a process of their own, which starts it
     #[command(hide = true)]
     SyncPeers(SyncPeersOptions),
@@ -194,6 +200,45 @@ pub(crate) struct GrowthOptions {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Options of `rlbench memory`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MemoryOptions {
+    /// Keys in each table: up to 100000000
+    #[arg(long, default_value_t = 1_000_000, value_name = "N",
+          value_parser = clap::value_parser!(u64).range(1..=MANY_KEYS_MAX))]
+    pub(crate) keys: u64,
+    /// Algorithms [default: all of which an entry is different]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...", value_parser = parse_algorithm)]
+    pub(crate) algorithm: Vec<Algorithm>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl MemoryOptions {
+    /// The algorithms to measure: a leaky bucket is a token bucket in memory.
+    pub(crate) fn algorithms(&self) -> &[Algorithm] {
+        const ALL: [Algorithm; 4] = [
+            Algorithm::TokenBucket,
+            Algorithm::FixedWindow,
+            Algorithm::SlidingWindow,
+            Algorithm::SlidingLog,
+        ];
+        if self.algorithm.is_empty() { &ALL } else { &self.algorithm }
+    }
+}
+
+/// Options of `rlbench memory-of`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MemoryOfOptions {
+    /// Algorithm
+    #[arg(long, value_name = "NAME", value_parser = parse_algorithm)]
+    pub(crate) algorithm: Algorithm,
+    /// Keys
+    #[arg(long, value_name = "N")]
+    pub(crate) keys: u64,
 }
 
 /// Options of `rlbench flood`.
@@ -327,6 +372,14 @@ pub(crate) struct SyncPeersOptions {
     /// Folder of the measurement
     #[arg(long, value_name = "PATH")]
     pub(crate) folder: PathBuf,
+}
+
+/// Reads the name of an algorithm.
+pub(crate) fn parse_algorithm(text: &str) -> Result<Algorithm, String> {
+    Algorithm::from_word(text).ok_or_else(|| {
+        let all = Algorithm::ALL.map(Algorithm::as_str).join(", ");
+        format!("there is no algorithm `{text}`; write one of {all}")
+    })
 }
 
 /// Reads `500ms`, `5s` or `2m`.

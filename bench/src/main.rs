@@ -14,6 +14,7 @@ mod hold;
 mod http;
 mod keys;
 mod load;
+mod memory;
 mod overshoot;
 
 mod picture;
@@ -70,6 +71,12 @@ fn run(command: Command) -> Result<Outcome, Failure> {
             let text = if options.json { growth.to_json()? } else { growth.to_string() };
             Ok(Outcome { text, holds: growth.holds() })
         }
+        Command::Memory(options) => {
+            let memory = memory::run(&options)?;
+            let text = if options.json { memory.to_json()? } else { memory.to_string() };
+            Ok(Outcome { text, holds: memory.holds() })
+        }
+        Command::MemoryOf(options) => Ok(Outcome { text: memory::run_of(&options)?, holds: true }),
         Command::Flood(options) => {
             let flood = flood::run(&options)?;
             let text = if options.json { flood.to_json()? } else { flood.to_string() };

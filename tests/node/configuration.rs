@@ -95,6 +95,50 @@ fn rates_that_say_nothing_are_refused() {
     }
 }
 
+/// CF-03, AR-13, LM-01, TM-11: the same of a count per window. A month is one of the calendar, or 30 days,
+/// and never one for the other.
+#[test]
+fn limits_per_window_that_say_nothing_are_refused() {
+    for limit in [
+        "10",
+        "\"10\"",
+        "\"0 per 1m\"",
+        "\"10 per 0s\"",
+        "\"-1 per 1m\"",
+        "\"1.5 per 1m\"",
+        "\"inf per 1m\"",
+        "\"1e3 per 1m\"",
+        "\"10 per 1M\"",
+        "\"10 per 60 s\"",
+        "\"10 per 1500us\"",
+        "\"10 per 99999999999d\"",
+        "\"10/min\"",
+        "\"\"",
+        "nan",
+        "-1",
+    ] {
+        for algorithm in ["fixed-window", "sliding-window", "sliding-log"] {
+            let text =
+                format!("[[limit]]\nname = \"a\"\nalgorithm = \"{algorithm}\"\nlimit = {limit}\n");
+            assert_points_at(&text, limit, "");
+        }
+    }
+    let fixed = "[[limit]]\nname = \"a\"\nalgorithm = \"fixed-window\"\n";
+    for (line, word, message) in [
+        ("limit = \"10 per month\"", "\"10 per month\"", "`limit = \"1000 per calendar-month\"`"),
+        ("period = \"month\"", "period", "`limit = \"1000 per calendar-month\"`"),
+        (
+            "limit = \"10 per calendar-day\"\ntime_zone = \"Mars/Base\"",
+            "\"Mars/Base\"",
+            "there is no time zone `Mars/Base`",
+        ),
+    ] {
+        // A name that is refused leaves the limit without a number.
+        let limit = if line.starts_with("period") { "limit = \"10 per 1m\"\n" } else { "" };
+        assert_points_at(&format!("{fixed}{limit}{line}\n"), word, message);
+    }
+}
+
 /// CF-06: a limit that cannot work is a fault, not a warning.
 #[test]
 fn limits_that_cannot_work_are_refused() {
@@ -105,8 +149,23 @@ fn limits_that_cannot_work_are_refused() {
         ("[[limit]]\nname = \"a/b\"\nrate = \"1/s\"\n", "\"a/b\"", "`a/b`"),
         (
             "[[limit]]\nname = \"a\"\nrate = \"1/s\"\nalgorithm = \"sliding-log\"\n",
-            "\"sliding-log\"",
-            "token-bucket",
+            "rate",
+            "write `limit = \"5 per 15m\"`, or `algorithm = \"token-bucket\"`",
+        ),
+        (
+            "[[limit]]\nname = \"a\"\nlimit = \"5 per 15m\"\n",
+            "limit = ",
+            "`algorithm = \"fixed-window\"`",
+        ),
+        (
+            "[[limit]]\nname = \"a\"\nalgorithm = \"sliding-log\"\nlimit = \"10001 per 1m\"\n",
+            "\"10001 per 1m\"",
+            "10000 (`log_max`) at most, not 10001",
+        ),
+        (
+            "[[limit]]\nname = \"a\"\nrate = \"1/s\"\nqueue = true\n",
+            "queue",
+            "write `algorithm = \"leaky-bucket\"`",
         ),
     ];
     for (text, word, message) in cases {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::support::fleet::{
     HUNDRED_PER_HOUR, SOON, await_cluster, await_left, await_reached, spend,
 };
-use crate::support::{Ended, Fleet, Node, run, wait_until};
+use crate::support::{Config, Ended, Fleet, Node, run, run_in, wait_until};
 
 fn ask_why(node: &Node, arguments: &[&str]) -> Ended {
     let address = node.stream_path().display().to_string();
@@ -190,4 +190,31 @@ fn a_limit_out_of_range_is_warned_of_by_validate_explain_and_the_start() {
     assert!(node.log().text().contains(warning), "{}", node.log().text());
     let told = explain(&fleet, &["--addr", &node.stream_path().display().to_string()]);
     assert!(told.contains(&format!("  warning:      {warning}")), "{told}");
+}
+
+/// What `validate` takes and `explain` says of each algorithm.
+#[test]
+fn explain_says_how_each_algorithm_counts() {
+    let node = Node::start(&Config::new(
+        "[[limit]]\nname = \"login\"\nalgorithm = \"sliding-log\"\nlimit = \"5 per 15m\"\n\
+         [[limit]]\nname = \"plan\"\nalgorithm = \"fixed-window\"\n\
+         limit = \"1000 per calendar-week\"\ntime_zone = \"Europe/Berlin\"\n\
+         week_start = \"sunday\"\n",
+    ));
+    let folder = node.place().folder().to_owned();
+    let file = node.place().config_path().display().to_string();
+    let valid = run_in(&folder, &["validate", &file, "--node", "n1"]);
+    assert_eq!(valid.code, Some(0), "{valid:?}");
+    let told = run_in(&folder, &["explain", "--config", &file, "--node", "n1"]);
+    assert_eq!(told.code, Some(0), "{told:?}");
+    for line in [
+        "  lets through  at most 5 in any 15 min\n",
+        "  algorithm     sliding-log: the time of each unit is kept, 8 B for each: 40 B for a bucket \
+         that is used up, beside its entry\n",
+        "  proven:       exact: 5 in any 15 min\n",
+        "  lets through  1000 in each calendar week from sunday on\n",
+        "  algorithm     fixed-window: each begins at a midnight of `Europe/Berlin`\n",
+    ] {
+        assert!(told.stdout.contains(line), "{}\nhas no: {line}", told.stdout);
+    }
 }

@@ -133,3 +133,31 @@ fn every_limit_that_applied_is_listed() {
         }
     }
 }
+
+/// Headers tell the length of the window that is now: months differ.
+#[test]
+fn the_policy_of_a_calendar_window_is_the_length_of_this_one() {
+    let node = Node::start(&Config::new(
+        "[[limit]]\nname = \"month\"\nattributes = { per = \"month\" }\n\
+         algorithm = \"fixed-window\"\nlimit = \"1000 per calendar-month\"\n\
+         [[limit]]\nname = \"log\"\nattributes = { per = \"log\" }\n\
+         algorithm = \"sliding-log\"\nlimit = \"5 per 15m\"\n\
+         [[limit]]\nname = \"sliding\"\nattributes = { per = \"sliding\" }\n\
+         algorithm = \"sliding-window\"\nlimit = \"100 per min\"\n",
+    ));
+    let mut connection = node.connection();
+    let mut policy = |per: &str| {
+        let response = connection.get(&format!("/v1/auth?key=k&attr.per={per}"));
+        assert_eq!(response.status, 200);
+        assert_eq!(
+            response.number("X-RateLimit-Remaining") + 1,
+            response.number("X-RateLimit-Limit")
+        );
+        response.header("RateLimit-Policy").expect("the header").to_owned()
+    };
+    assert_eq!(policy("log"), "\"log\";q=5;w=900");
+    assert_eq!(policy("sliding"), "\"sliding\";q=100;w=60");
+    let months = [28, 29, 30, 31].map(|days| format!("\"month\";q=1000;w={}", days * 86_400));
+    let month = policy("month");
+    assert!(months.contains(&month), "{month}");
+}

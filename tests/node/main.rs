@@ -28,6 +28,7 @@ mod metering;
 mod nginx;
 mod peers;
 mod protocol;
+mod queues;
 mod socket_files;
 mod stop;
 mod streams;

@@ -12,7 +12,7 @@ use sim::Algorithm;
 use super::schedule::Brief;
 use super::trouble::{Event, Trouble, Weather, parse_event, parse_share};
 use super::workload::Workload;
-use crate::cli::{parse_duration, parse_interval};
+use crate::cli::{parse_algorithm, parse_duration, parse_interval};
 use crate::window::Bucket;
 
 /// Most nodes that are started: two CPUs keep no more of them in time.
@@ -250,13 +250,6 @@ fn parse_permille(text: &str) -> Result<u64, String> {
     let parts: u64 = format!("{parts:0<3}").parse().map_err(|_| fail())?;
     let permille = whole.checked_mul(1000).and_then(|whole| whole.checked_add(parts));
     permille.filter(|permille| (1..=100_000_000).contains(permille)).ok_or_else(fail)
-}
-
-fn parse_algorithm(text: &str) -> Result<Algorithm, String> {
-    Algorithm::from_word(text).ok_or_else(|| {
-        let all = Algorithm::ALL.map(Algorithm::as_str).join(", ");
-        format!("there is no algorithm `{text}`; write one of {all}")
-    })
 }
 
 fn parse_node(text: &str) -> Result<SocketAddr, String> {

@@ -63,7 +63,8 @@ pub struct Finding {
 pub struct Common {
     /// How the limit counts.
     pub algorithm: Algorithm,
-    /// Wall clocks are up to so far ahead, in ms.
+    /// Wall clocks are up to so far ahead, in ms, and not more than half a window: what is spent in a
+    /// window that others are not near counts in the one that they are in.
     pub skew_ms: u64,
 }
 
@@ -79,9 +80,11 @@ impl Common {
         let mut scenario = scenario(nodes, class, seed).by(self.algorithm);
         if self.algorithm.has_windows() {
             let mut dice = Dice::new(seed).part(0x5ee);
-            scenario.unix_ns += dice.below(scenario.truth[0].window_ns());
+            let window_ns = scenario.truth[0].window_ns();
+            scenario.unix_ns += dice.below(window_ns);
+            let skew_ms = self.skew_ms.min(window_ns / MS / 2);
             for node in 0..nodes {
-                scenario.skew(node, dice.below(self.skew_ms + 1).cast_signed());
+                scenario.skew(node, dice.below(skew_ms + 1).cast_signed());
             }
         }
         scenario

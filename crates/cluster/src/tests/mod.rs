@@ -2,6 +2,7 @@
 
 mod bounds;
 mod clocks;
+mod counting;
 mod exchange;
 mod handshake;
 mod joining;

@@ -284,6 +284,13 @@ impl Network {
         panic!("{left} of {units} were refused");
     }
 
+    /// What the wall clock of `name` reads, in milliseconds of Unix time.
+    pub(super) fn unix_ms(&self, name: &str) -> u64 {
+        let off_ms = self.walls.get(name).copied().unwrap_or(0);
+        let right_ms = START_UNIX_MS + (self.now_ns - START_NS) / MS;
+        right_ms.checked_add_signed(off_ms).unwrap()
+    }
+
     pub(super) fn remaining(&self, name: &str) -> u64 {
         self.remaining_key(name, b"alice")
     }

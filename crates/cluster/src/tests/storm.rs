@@ -1,13 +1,34 @@
 //! Seeded trouble: cuts, broken connections, pauses, leaving and joining under load. Whatever happens,
-//! every spend is in every node's counts once when it is over.
+//! and whatever counts the spends, every spend is in every node's counts once when it is over.
 
-use super::network::{Network, bucket, config};
+use std::collections::BTreeMap;
+
+use limiter::{Limit, Quota, Rate, Window};
+
+use super::network::{Network, config};
 use crate::Config;
 use crate::config::{MS, SECOND};
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 const KEYS: u8 = 7;
 const BURST: u64 = 10_000;
+const HOUR: u64 = 3_600 * SECOND;
+/// How far ahead the wall clock of each node is, in milliseconds.
+const RIGHT: [i64; 4] = [0; 4];
+const APART: [i64; 4] = [0, 100, -100, 5_000];
+
+/// Everything that counts, over an hour each: nothing is forgotten while a storm lasts.
+fn quotas() -> [Quota; 5] {
+    let (limit, burst) = (BURST, BURST);
+    let rate = Rate { count: 1, period_ns: HOUR };
+    [
+        Quota::TokenBucket { rate, burst },
+        Quota::LeakyBucket { rate, burst, queue: true },
+        Quota::FixedWindow { limit, window: Window::Period(HOUR) },
+        Quota::SlidingWindow { limit, period_ns: HOUR },
+        Quota::SlidingLog { limit, period_ns: HOUR },
+    ]
+}
 
 /// SplitMix64.
 struct Dice(u64);
@@ -32,20 +53,38 @@ impl Dice {
 struct Storm {
     net: Network,
     dice: Dice,
-    /// Units by key.
-    spent: [u64; KEYS as usize],
+    quota: Quota,
+    /// Units by key, and by the period of the wall clock of whoever spent them.
+    spent: BTreeMap<(u8, u64), u64>,
+    period_ms: u64,
     seed: u64,
 }
 
 impl Storm {
-    fn new(seed: u64, forget_after_ns: u64) -> Self {
+    fn new(seed: u64, forget_after_ns: u64, quota: Quota, walls: [i64; 4]) -> Self {
         let mut net = Network::new();
+        net.walls.extend(NAMES.into_iter().zip(walls));
         for name in NAMES {
             let config = Config { forget_after_ns, ..config(name, 4) };
-            net.start(name, config, vec![bucket("l", BURST, 1)]);
+            net.start(name, config, vec![Limit::new("l", quota.clone())]);
         }
         net.run(1_500 * MS);
-        Self { net, dice: Dice(seed), spent: [0; KEYS as usize], seed }
+        let period_ms = match quota {
+            Quota::SlidingWindow { period_ns, .. } => period_ns / MS,
+            _ => HOUR / MS,
+        };
+        Self { net, dice: Dice(seed), quota, spent: BTreeMap::new(), period_ms, seed }
+    }
+
+    fn spend(&mut self, name: &'static str, key: u8, calls: usize) {
+        let period = self.net.unix_ms(name) / self.period_ms;
+        let spent = self.net.spend_key(name, &[key], calls) as u64;
+        *self.spent.entry((key, period)).or_default() += spent;
+    }
+
+    fn spent(&self, key: u8) -> u64 {
+        let of_key = self.spent.iter().filter(|((of, _), _)| *of == key);
+        of_key.map(|(_, spent)| spent).sum()
     }
 
     /// Spends for a while, on all nodes that run.
@@ -55,8 +94,7 @@ impl Storm {
             let calls = usize::try_from(self.dice.below(4)).unwrap();
             let is_ready = self.net.node(name).cluster.readiness() == crate::Readiness::Ready;
             if !self.net.node(name).paused && is_ready {
-                let spent = self.net.spend_key(name, &[key], calls);
-                self.spent[usize::from(key)] += spent as u64;
+                self.spend(name, key, calls);
             }
             self.net.run(5 * MS);
         }
@@ -127,7 +165,8 @@ impl Storm {
         self.net.crash(name);
         let ms = self.dice.below(1_000);
         self.load_without(name, ms);
-        self.net.start(name, config(name, 4), vec![bucket("l", BURST, 1)]);
+        let limit = Limit::new("l", self.quota.clone());
+        self.net.start(name, config(name, 4), vec![limit]);
         self.load(1_000);
     }
 
@@ -135,8 +174,7 @@ impl Storm {
         for _ in 0..ms / 5 {
             let (at, key) = (self.dice.name(), self.dice.key());
             if at != name {
-                let spent = self.net.spend_key(at, &[key], 2);
-                self.spent[usize::from(key)] += spent as u64;
+                self.spend(at, key, 2);
             }
             self.net.run(5 * MS);
         }
@@ -144,9 +182,9 @@ impl Storm {
 
     /// It is over: everybody knows everything.
     fn check(&mut self) {
-        let seed = self.seed;
+        let seed = format!("{} of {:?}", self.seed, self.quota);
         self.net.run(3 * SECOND);
-        assert!(self.spent.iter().all(|spent| *spent > 20), "seed {seed}: {:?}", self.spent);
+        assert!((0..KEYS).all(|key| self.spent(key) > 20), "seed {seed}: {:?}", self.spent);
         for name in NAMES {
             assert_eq!(self.net.members(name), (4, 4), "seed {seed}: {name}");
             assert_eq!(self.net.status(name).log_batches, 0, "seed {seed}: {name}");
@@ -156,44 +194,88 @@ impl Storm {
         }
         for key in 0..KEYS {
             let left = NAMES.map(|name| self.net.remaining_key(name, &[key]));
-            let expected = BURST - self.spent[usize::from(key)];
+            let expected = BURST - self.spent(key);
             assert_eq!(left, [expected; 4], "seed {seed}: key {key}");
+        }
+    }
+
+    /// Everybody knows what was spent in this window, by its own clock, and in the one before.
+    fn check_windows(&self) {
+        for name in NAMES {
+            assert_eq!(self.net.members(name), (4, 4), "seed {}: {name}", self.seed);
+            let (period_ms, unix_ms) = (self.period_ms, self.net.unix_ms(name));
+            let (period, rest_ms) = (unix_ms / period_ms, period_ms - unix_ms % period_ms);
+            for key in 0..KEYS {
+                let spent = |period| self.spent.get(&(key, period)).copied().unwrap_or(0);
+                let taken = spent(period) * period_ms + spent(period - 1) * rest_ms;
+                let expected = (BURST * period_ms - taken) / period_ms;
+                let left = self.net.remaining_key(name, &[key]);
+                assert_eq!(left, expected, "seed {}: {name}, key {key} at {unix_ms}", self.seed);
+            }
+        }
+    }
+}
+
+/// A storm of each kind, with wall clocks that are right and with some that are not.
+fn storms(seeds: std::ops::Range<u64>, forget_after_ns: u64, weather: impl Fn(&mut Storm)) {
+    for quota in quotas() {
+        let is_by_the_wall =
+            matches!(quota, Quota::FixedWindow { .. } | Quota::SlidingWindow { .. });
+        for seed in seeds.clone() {
+            let walls = if is_by_the_wall && seed % 2 == 1 { APART } else { RIGHT };
+            let mut storm = Storm::new(seed, forget_after_ns, quota.clone(), walls);
+            weather(&mut storm);
+            storm.check();
         }
     }
 }
 
 #[test]
 fn trouble_neither_loses_nor_doubles_a_spend() {
-    for seed in 0..4 {
-        let mut storm = Storm::new(seed, 60 * SECOND);
+    storms(0..4, 60 * SECOND, |storm| {
         for _ in 0..12 {
             storm.trouble();
         }
         storm.net.run(12 * SECOND);
-        storm.check();
-    }
+    });
 }
 
 #[test]
 fn being_forgotten_neither_loses_nor_doubles_a_spend() {
-    for seed in 200..204 {
-        let mut storm = Storm::new(seed, 2 * SECOND);
+    storms(200..204, 2 * SECOND, |storm| {
         for _ in 0..6 {
             storm.absence();
         }
         storm.net.run(12 * SECOND);
-        storm.check();
-    }
+    });
 }
 
 #[test]
 fn restarts_neither_lose_nor_double_a_spend() {
-    for seed in 100..104 {
-        let mut storm = Storm::new(seed, 60 * SECOND);
+    storms(100..104, 60 * SECOND, |storm| {
         for _ in 0..4 {
             storm.load(300);
             storm.restart();
         }
-        storm.check();
+    });
+}
+
+#[test]
+fn the_edges_of_windows_in_the_middle_of_trouble_lose_and_double_nothing() {
+    let quota = Quota::SlidingWindow { limit: BURST, period_ns: 30 * SECOND };
+    for seed in 600..604 {
+        let walls = if seed % 2 == 1 { APART } else { RIGHT };
+        let mut storm = Storm::new(seed, 60 * SECOND, quota.clone(), walls);
+        for round in 0..6 {
+            // The edge comes a second later, on a clock that is right.
+            let into_ms = storm.net.unix_ms("a") % storm.period_ms;
+            storm.net.run((2 * storm.period_ms - 1_000 - into_ms) % storm.period_ms * MS);
+            match round {
+                3 => storm.restart(),
+                _ => (0..3).for_each(|_| storm.trouble()),
+            }
+            storm.net.run(13 * SECOND);
+            storm.check_windows();
+        }
     }
 }

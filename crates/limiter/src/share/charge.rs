@@ -220,7 +220,8 @@ impl Charge {
 
     /// Whether nothing is left of it.
     pub(crate) fn is_settled(&self) -> bool {
-        self.ticks == 0 && self.owed.is_empty()
+        // What peers spent in a window that has not begun here is charged and takes nothing yet.
+        self.ticks == 0 && self.owed.is_empty() && self.count.is_none()
     }
 }
 

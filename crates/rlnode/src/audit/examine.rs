@@ -197,7 +197,7 @@ impl ClusterFindings {
             let is_wanted = wanted.is_none_or(|wanted| wanted == limit.name);
             match unjudged.get_mut(id) {
                 Some(all) => {
-                    all.spends += limit.spends;
+                    all.spends = all.spends.saturating_add(limit.spends);
                     all.admitted = all.admitted.saturating_add(limit.admitted);
                 }
                 None if is_wanted => drop(unjudged.insert(*id, limit.clone())),

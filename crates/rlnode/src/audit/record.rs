@@ -263,7 +263,7 @@ fn append_other(other: &OtherRecord, out: &mut Vec<u8>) {
 }
 
 fn flags(shadow: bool, fast: bool) -> u8 {
-    u8::from(shadow) * IS_SHADOW | u8::from(fast) * IS_FAST
+    (u8::from(shadow) * IS_SHADOW) | (u8::from(fast) * IS_FAST)
 }
 
 fn append_state(state: &State, out: &mut Vec<u8>) {

@@ -16,10 +16,11 @@ use super::examine::{ClusterFindings, Findings, Options, Totals, examine, examin
 use super::files::EXTENSION;
 use super::reader::{BlockReader, Fault};
 use super::record::{
-    Begin, Gap, LimitRecord, PeerRecord, Record, Records, Removed, Span, State, TIME_MAX_NS,
+    Begin, Gap, LimitRecord, OtherRecord, PeerRecord, Record, Records, Removed, Span, State,
+    TIME_MAX_NS,
 };
 use super::recorder::{Audit, QUEUE_LEN, Tail};
-use super::survey::next_records;
+use super::survey::{Unjudged, next_records};
 use super::writer::{Clocks, Writer};
 use super::{AuditSettings, MAX_BYTES_MIN, Sample};
 
@@ -122,6 +123,65 @@ fn what_a_limiter_let_through_is_found_again_to_the_unit() {
     let by = limit.measurer();
     assert!(by.excess(window) <= 0 && window.units > 10, "{window:?}");
     assert_eq!(cluster.lives[0].covered.iter().count(), 1);
+}
+
+/// Windows and logs have no rate and burst to judge them by; they are named and summed up, and do not look
+/// as if nothing of them had been there.
+#[test]
+fn limits_that_are_no_buckets_are_named_with_their_sums_and_not_judged() {
+    let place = tempfile::tempdir().unwrap();
+    let (audit, tail) = Audit::new(Sample::one_in(1));
+    let rate = Rate { count: 10, period_ns: S };
+    let limits = || {
+        vec![
+            Limit::new("leaky", Quota::LeakyBucket { rate, burst: 4, queue: true }),
+            Limit::new("log", Quota::SlidingLog { limit: 3, period_ns: S }),
+            Limit::new("page", Quota::SlidingWindow { limit: 9, period_ns: S }),
+        ]
+    };
+    let plan = || Plan::compile(limits(), Unmatched::Allow).unwrap();
+    let store = StoreConfig {
+        memory_bytes: 1 << 20,
+        entries_max: None,
+        when_full: WhenFull::Overflow,
+        secret: [7; 16],
+    };
+    let limiter = Limiter::new(plan(), store).with_witness(audit.witness());
+    let settings = AuditSettings {
+        dir: place.path().to_owned(),
+        sample: Sample::one_in(1),
+        max_bytes: MAX_BYTES_MIN,
+    };
+    let begin = Begin { life: 5, fingerprint: 9, node: "a".to_owned(), ..Begin::default() };
+    let clocks = Clocks { now_ns, wall_ns };
+    let mut writer = Writer::new(&settings, begin, &plan(), tail, clocks).unwrap();
+    let request = Request::check(b"", b"alice");
+    let allowed =
+        (0..5).filter(|_| limiter.decide(now_ns(), &request).unwrap().verdict.allowed).count();
+    assert_eq!(allowed, 3, "the log is the narrowest");
+    let debit = Request::check(b"", b"alice").with_op(Op::Debit).with_cost(2);
+    limiter.decide(now_ns(), &debit).unwrap();
+    writer.look();
+    writer.finish(None);
+    let findings = examined(place.path());
+    let cluster = only(&findings);
+    let [leaky] = cluster.limits.as_slice() else { panic!("one bucket: {:?}", cluster.limits) };
+    assert_eq!((leaky.limit.name.as_str(), leaky.totals().admitted), ("leaky", 3));
+    let mut told: Vec<_> = cluster.unjudged.iter().collect();
+    told.sort_by_key(|limit| &limit.name);
+    let unjudged = |name: &str, algorithm: &str| Unjudged {
+        name: name.to_owned(),
+        algorithm: algorithm.to_owned(),
+        spends: 4,
+        admitted: 3,
+    };
+    assert_eq!(told, [&unjudged("log", "sliding-log"), &unjudged("page", "sliding-window")]);
+    let options = |limit: &str| Options { limit: Some(limit.to_owned()), keys: 1 };
+    let only_log = examine(&files_in(place.path()), &options("log")).unwrap();
+    assert_eq!(only(&only_log).unjudged, [unjudged("log", "sliding-log")]);
+    assert!(only(&only_log).limits.is_empty());
+    let refused = examine(&files_in(place.path()), &options("other")).expect_err("there is none");
+    assert!(refused.ends_with("those with any: `leaky`, `log`, `page`"), "{refused}");
 }
 
 #[test]
@@ -539,6 +599,11 @@ fn any_record() -> impl Strategy<Value = Record> {
         .prop_map(|((slot, id, shadow, fast), count, period_ns, burst, name)| {
             Record::Limit(LimitRecord { slot, id, count, period_ns, burst, shadow, fast, name })
         });
+    let other = (any::<(u16, u64, bool, bool)>(), "[a-z-]{0,20}", "[a-zä/]{0,80}").prop_map(
+        |((slot, id, shadow, fast), algorithm, name)| {
+            Record::Other(OtherRecord { slot, id, shadow, fast, algorithm, name })
+        },
+    );
     let peer = (any::<(u64, bool, Option<i64>, Option<u64>)>(), "[a-z]{0,9}").prop_map(
         |((life, counted, skew_ms, rtt_us), name)| PeerRecord {
             life,
@@ -556,7 +621,7 @@ fn any_record() -> impl Strategy<Value = Record> {
     );
     let gap = (time(), time(), any::<u64>())
         .prop_map(|(from_ns, until_ns, spends)| Record::Gap(Gap { from_ns, until_ns, spends }));
-    prop_oneof![spend, limit, state, gap, Just(Record::End)]
+    prop_oneof![spend, limit, other, state, gap, Just(Record::End)]
 }
 
 proptest! {

@@ -287,7 +287,8 @@ fn algorithm_in_words(quota: &Quota) -> String {
         Quota::SlidingLog { limit, .. } => {
             let bytes = u128::from(*limit) * u128::from(LOG_UNIT_BYTES);
             format!(
-                "the time of each unit is kept: up to {bytes} B for each bucket beside its entry"
+                "the time of each unit is kept, {LOG_UNIT_BYTES} B for each: {bytes} B for a bucket \
+                 that is used up, beside its entry"
             )
         }
     };
@@ -458,8 +459,8 @@ limit `login` (line 19)
             (
                 Quota::SlidingLog { limit: 5, period_ns: 15 * minute },
                 "at most 5 in any 15 min",
-                "sliding-log: the time of each unit is kept: up to 40 B for each bucket beside its \
-                 entry",
+                "sliding-log: the time of each unit is kept, 8 B for each: 40 B for a bucket that is \
+                 used up, beside its entry",
             ),
         ];
         for (quota, passes, how) in cases {

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use limiter::{
-    Accuracy, Limiter, Quota, Rate, Request, StoreConfig, Unmatched, WhenFull, WhenIsolated,
+    Accuracy, Calendar, CalendarSpan, Quota, Rate, Unmatched, Weekday, WhenFull, WhenIsolated,
+    Window,
 };
 use proptest::prelude::*;
 
@@ -12,6 +13,8 @@ use super::settings::{
     PLACES, Place, TOP,
 };
 use super::*;
+
+mod in_force;
 
 const SHIPPED: &str = include_str!("../../../../cluster.toml");
 const MANUAL: &str = include_str!("../../../../docs/configuration.md");
@@ -69,6 +72,24 @@ shadow = true
 name = "closed"
 endpoint = "/admin/*"
 deny = true
+
+[[limit]]
+name = "plan"
+algorithm = "fixed-window"
+limit = "1000 per calendar-week"
+time_zone = "Europe/Berlin"
+week_start = "sunday"
+
+  [[limit.override]]
+  attributes = { plan = "pro" }
+  algorithm = "leaky-bucket"
+  rate = "50/s"
+  queue = true
+
+  [[limit.override]]
+  attributes = { plan = "free" }
+  algorithm = "sliding-log"
+  limit = "5 per 15m"
 
 [cluster]
 name = "edge"
@@ -134,21 +155,6 @@ fn fault(text: &str) -> (Option<usize>, String) {
     (errors.errors()[0].line(), errors.errors()[0].message().to_owned())
 }
 
-fn limiter(text: &str) -> Limiter {
-    let store = StoreConfig {
-        memory_bytes: 1 << 20,
-        entries_max: None,
-        when_full: WhenFull::Overflow,
-        secret: [7; 16],
-    };
-    Limiter::new(accepted(text).plan, store)
-}
-
-fn passes(limiter: &Limiter, now_ns: u64, endpoint: &str, key: &str) -> bool {
-    let request = Request::check(endpoint.as_bytes(), key.as_bytes());
-    limiter.decide(now_ns, &request).expect("a valid request").verdict.allowed
-}
-
 /// A file that has `line` in `place`, beside the least that makes it a whole file, without what
 /// that gives for `name` itself. Gives the line's number too.
 fn file_with(place: &Place, name: &str, line: &str) -> (String, usize) {
@@ -189,22 +195,6 @@ fn file_with(place: &Place, name: &str, line: &str) -> (String, usize) {
 }
 
 #[test]
-fn the_shipped_file_starts_as_a_cluster_of_one_and_counts_a_hundred_down() {
-    let config = accepted(SHIPPED);
-    assert_eq!(config.warnings, Vec::<String>::new());
-    assert_eq!(config.listen.udp, ["127.0.0.1:7400".parse().expect("an address")]);
-    assert_eq!(config.listen.http, ["127.0.0.1:7480".parse().expect("an address")]);
-    let limiter = limiter(SHIPPED);
-    for left in (0..100).rev() {
-        let request = Request::check(b"GET /", b"alice");
-        let verdict = limiter.decide(0, &request).expect("a valid request").verdict;
-        assert_eq!((verdict.limit_name, verdict.limit), ("per-key", Some(100)));
-        assert_eq!((verdict.allowed, verdict.remaining), (true, Some(left)));
-    }
-    assert!(!passes(&limiter, 0, "GET /", "alice"));
-}
-
-#[test]
 fn every_setting_is_read() {
     let config = accepted(FULL);
     assert_eq!(config.node, "edge-1");
@@ -221,7 +211,7 @@ fn every_setting_is_read() {
     assert_eq!(audit.dir, PathBuf::from("etc/run/edge-1-audit"));
     assert_eq!((audit.sample.to_one_in(), audit.max_bytes), (8, 8 << 20));
 
-    let [search, closed] = config.plan.limits() else { panic!("two limits") };
+    let [search, closed, plan] = config.plan.limits() else { panic!("three limits") };
     assert_eq!(search.selector.endpoint.as_deref(), Some("POST /search"));
     assert_eq!(search.selector.attributes, [("plan".to_owned(), "free".to_owned())]);
     assert_eq!(search.selector.keys, [b"10.0.0.1", b"10.0.0.2"]);
@@ -236,6 +226,13 @@ fn every_setting_is_read() {
     assert_eq!(one.quota, Quota::TokenBucket { rate: rate(100, 3_600 * second), burst: 5 });
     assert_eq!((other.name.as_deref(), &other.quota), (None, &Quota::Unlimited));
     assert_eq!(closed.quota, Quota::Deny);
+    let week = CalendarSpan::Week(Weekday::Sunday);
+    let window = Window::Calendar(Calendar::new(week, "Europe/Berlin").expect("a zone"));
+    assert_eq!(plan.quota, Quota::FixedWindow { limit: 1_000, window });
+    let [queue, log] = &plan.overrides[..] else { panic!("two overrides") };
+    let burst = 50;
+    assert_eq!(queue.quota, Quota::LeakyBucket { rate: rate(50, second), burst, queue: true });
+    assert_eq!(log.quota, Quota::SlidingLog { limit: 5, period_ns: 900 * second });
 
     assert_eq!((search.accuracy, search.when_isolated), (Accuracy::Fast, WhenIsolated::Deny));
     let settings = &config.limit_settings[0];
@@ -481,6 +478,11 @@ fn what_the_limiter_refuses_has_its_line() {
         ("[[limit]]\nname = \"a\"\nrate = \"1/s\"\nendpoint = \"\"\n", 2),
         ("[[limit]]\nname = \"a\"\nrate = \"1/s\"\n[[limit.override]]\nrate = \"1/s\"\n", 4),
         ("[[limit]]\nname = \"a\"\nrate = \"1/s\"\nburst = 18446744073709551615\n", 2),
+        (
+            "[[limit]]\nalgorithm = \"sliding-window\"\nname = \"a\"\n\
+             limit = \"4611686018427387904 per 1ms\"\n",
+            3,
+        ),
     ];
     for (text, line) in cases {
         assert_eq!(fault(text).0, Some(line), "{text}");
@@ -660,32 +662,6 @@ fn a_file_that_cannot_be_read_says_why() {
     std::fs::remove_dir_all(&folder).expect("removed");
 }
 
-#[test]
-fn the_order_of_the_file_does_not_decide_which_override_wins() {
-    let overrides = [
-        "[[limit.override]]\nendpoint = \"/e\"\nrate = \"5/60s\"\n",
-        "[[limit.override]]\nkeys = [\"vip\"]\nrate = \"50/60s\"\n",
-        "[[limit.override]]\nkeys = [\"bad\"]\nrate = \"1/60s\"\n",
-    ];
-    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
-        let body: String = order.iter().map(|i| overrides[*i]).collect();
-        let limiter = limiter(&format!("[[limit]]\nname = \"a\"\nrate = \"2/60s\"\n{body}"));
-        let passed = |key| (0..60).filter(|_| passes(&limiter, 0, "/e", key)).count();
-        assert_eq!([passed("vip"), passed("bad"), passed("other")], [50, 1, 5], "{order:?}");
-    }
-}
-
-#[test]
-fn twenty_per_second_is_twenty_per_second_and_is_told_so() {
-    let text = "[[limit]]\nname = \"a\"\nrate = \"20/s\"\nburst = 60\n";
-    let limiter = limiter(text);
-    assert_eq!((0..100).filter(|_| passes(&limiter, 0, "/", "k")).count(), 60);
-    let later = (1..=10_000_u64).filter(|ms| passes(&limiter, ms * 1_000_000, "/", "k")).count();
-    assert_eq!(later, 200);
-    let words = explain(&accepted(text), None).expect("words");
-    assert!(words.contains("20/s sustained, burst 60, one per 50 ms"), "{words}");
-}
-
 /// What a slip of an editor, a merge or a template does to a file.
 fn mutated(text: &str) -> impl Strategy<Value = Vec<u8>> + use<> {
     let bytes = text.as_bytes().to_vec();
@@ -713,6 +689,8 @@ fn mutated(text: &str) -> impl Strategy<Value = Vec<u8>> + use<> {
         "1e999",
         "nan",
         "limit.override = 3",
+        "limit = \"5 per 15m\"",
+        "calendar-",
         "0x7fffffffffffffffffff",
         "\"10/s\"",
         "{node}",

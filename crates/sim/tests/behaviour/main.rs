@@ -2,6 +2,7 @@
 //! replays it.
 #![expect(clippy::unwrap_used, reason = "a test that fails to make its scenario has failed")]
 
+mod algorithms;
 mod attacks;
 mod blips;
 mod cuts;

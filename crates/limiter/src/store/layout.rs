@@ -1,0 +1,90 @@
+//! How memory becomes shards: how many there are, and what fits in each.
+
+use crossbeam_utils::CachePadded;
+use parking_lot::Mutex;
+
+use super::shard::{
+    CELL_BYTES, COUNT_CELLS, Shard, Space, TABLE_BUCKETS_MAX, TABLE_BYTES_PER_BUCKET, entries_of,
+};
+use crate::plan::Plan;
+use crate::rule::Rule;
+use crate::share::MEMBER_ROW_BYTES;
+
+/// Most entries of a shard.
+const SHARD_ENTRIES_MAX: usize = entries_of(TABLE_BUCKETS_MAX);
+/// Bytes of a shard beside its buckets: the padded lock, and the table's trailing control bytes.
+const SHARD_OVERHEAD_BYTES: usize = size_of::<CachePadded<Mutex<Shard>>>() + 16;
+/// Bytes of a shard that has grown as far as it may.
+const SHARD_BYTES_MAX: usize = TABLE_BUCKETS_MAX * TABLE_BYTES_PER_BUCKET + SHARD_OVERHEAD_BYTES;
+/// Bytes of the ledger of such a shard on a member of a cluster, when it is full.
+const LEDGER_BYTES_MAX: usize = rows_of(SHARD_ENTRIES_MAX) * MEMBER_ROW_BYTES;
+/// Part of the memory that is left to the allocator: it rounds tables up to sizes of its own and keeps
+/// outgrown ones for a moment. Floods of 20M keys were seen to take 2 to 10 % more than their tables.
+const ALLOCATOR_PART: u64 = 8;
+/// On a member of a cluster, entries of a shard for each bucket that may be in motion in it, and for
+/// each that may have a charge.
+const ENTRIES_PER_ROW: usize = 16;
+/// Rows of either kind that even the smallest shard may have.
+const ROWS_MIN: usize = 64;
+/// Entries of a shard at least, where their number is bounded and not the memory.
+const SHARD_ENTRIES_MIN: usize = 64;
+
+/// How many shards, and what fits in each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub(super) shards: usize,
+    pub(super) space: Space,
+}
+
+impl Layout {
+    /// The most entries, at most `entries_max`, whose tables take at most `memory_bytes` when full. Each
+    /// may take as many as `weight` cells.
+    pub(super) fn new(
+        memory_bytes: u64,
+        entries_max: Option<u64>,
+        weight: usize,
+        is_member: bool,
+    ) -> Self {
+        let to_usize = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let memory = to_usize(memory_bytes - memory_bytes / ALLOCATOR_PART);
+        let wanted = entries_max.map_or(usize::MAX, to_usize).max(1);
+        let ledger_bytes = if is_member { LEDGER_BYTES_MAX } else { 0 };
+        let by_memory = match memory / (SHARD_BYTES_MAX + ledger_bytes) {
+            0 => entries_in_one_table(memory),
+            shards => shards * SHARD_ENTRIES_MAX,
+        };
+        let cells = by_memory.min(wanted.saturating_mul(weight)).max(1);
+        // Shards of few entries would fill unevenly; one of few and large entries is as quick.
+        let shards = cells.div_ceil(SHARD_ENTRIES_MAX).min((wanted / SHARD_ENTRIES_MIN).max(1));
+        let cells = cells / shards;
+        let entries = cells.min((wanted / shards).max(1));
+        Self { shards, space: Space::new(entries, cells) }
+    }
+}
+
+/// The most cells that an entry of a bucket of `plan` may take.
+pub(super) fn weight(plan: &Plan) -> usize {
+    let weights = plan.rules().iter().filter_map(Rule::shared).map(|shared| {
+        shared.counter().map_or(1, |counter| {
+            // A log grows by a part at a time, and holds as much again of debt.
+            let log_bytes = counter.bytes_to_grow(None, counter.limit()) * 5 / 4;
+            COUNT_CELLS as usize + log_bytes.div_ceil(CELL_BYTES)
+        })
+    });
+    weights.max().unwrap_or(1)
+}
+
+/// Rows of either kind in the ledger of a shard of at most `entries_max` entries.
+pub(super) const fn rows_of(entries_max: usize) -> usize {
+    let rows = entries_max / ENTRIES_PER_ROW;
+    if rows < ROWS_MIN { ROWS_MIN } else { rows }
+}
+
+/// Entries of the largest table, less than a whole shard's, that takes at most `memory` bytes.
+fn entries_in_one_table(memory: usize) -> usize {
+    let mut buckets = TABLE_BUCKETS_MAX;
+    while buckets > 8 && buckets * TABLE_BYTES_PER_BUCKET + SHARD_OVERHEAD_BYTES > memory {
+        buckets /= 2;
+    }
+    entries_of(buckets)
+}
