@@ -1,6 +1,8 @@
 //! Every algorithm at every door: one random sequence of questions, asked by turns at all of them, and
 //! each answer compared with that of a limiter in this process that was asked the same.
 
+use std::time::Duration;
+
 use client::blocking::Client;
 use client::{Address, Options};
 use limiter::{
@@ -12,7 +14,6 @@ use rlnode::clock::{boot_ns, unix_ns};
 use crate::support::algorithm::Algorithm;
 use crate::support::http::percent_encoded;
 use crate::support::{Caller, Config, HttpConnection, Node, Noise, Surface, check, pause};
-use std::time::Duration;
 
 const NS_PER_MS: u64 = 1_000_000;
 /// Units of each limit, in thirty days: so long that no unit comes back, and no window ends, while a
@@ -55,7 +56,7 @@ enum Door {
     Surface(Surface, Caller),
     Auth(HttpConnection),
     /// The client library.
-    Library(Client),
+    Library(Box<Client>),
 }
 
 impl Door {
@@ -63,7 +64,8 @@ impl Door {
         let surfaces = Surface::ALL.map(|it| Self::Surface(it, node.caller(it)));
         let client = |address| {
             let options = Options { timeout: Duration::from_secs(5), ..Options::default() };
-            Self::Library(Client::new(address, options).expect("options that fit together"))
+            let client = Client::new(address, options).expect("options that fit together");
+            Self::Library(Box::new(client))
         };
         let udp = Address::Udp { host: node.udp().ip().to_string(), port: node.udp().port() };
         let mut doors = Vec::from(surfaces);

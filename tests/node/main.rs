@@ -37,4 +37,4 @@ mod suspension;
 mod trouble;
 mod trouble_counted;
 mod trouble_network;
-mod window_doors;
+mod windows;

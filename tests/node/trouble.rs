@@ -172,7 +172,7 @@ fn a_node_that_is_paused_again_and_again_costs_nothing() {
 /// Ten nodes, five minutes, and every six seconds another trouble for another node, in an order that
 /// the seed gives. Run it alone, and in a release build, on a machine that does nothing else.
 #[test]
-#[ignore = "five minutes: cargo test --release -p rlnode --test node -- --ignored --nocapture ten_nodes"]
+#[ignore = "five minutes: scripts/long trouble"]
 fn ten_nodes_live_through_five_minutes_of_trouble() {
     const NODES: [&str; 10] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
     const SEED: u64 = 10;

@@ -95,6 +95,17 @@ fn limits_that_cannot_be_meant_are_refused() {
     assert!(message(vec![Limit::new("l", bucket(0, 1, HOUR))]).contains("burst of 0"));
 }
 
+/// AR-03: a rate that the clock cannot count is refused, with a reason, and not taken for none.
+#[test]
+fn a_rate_above_one_unit_per_nanosecond_is_refused() {
+    let at = |count| vec![Limit::new("l", bucket(5, count, SECOND))];
+    assert!(Plan::compile(at(SECOND), Unmatched::Allow).is_ok());
+    for count in [1_000_000_001, 3_000_000_000, u64::MAX] {
+        let message = refusal(at(count)).2;
+        assert!(message.contains("above one unit per nanosecond"), "{count}: {message}");
+    }
+}
+
 #[test]
 fn there_are_bounds_on_overrides_and_on_rules() {
     let overrides = |count: usize| {
