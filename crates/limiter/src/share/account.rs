@@ -383,9 +383,11 @@ impl<'a> Account<'a> {
         let motion = self.shard.ledger().and_then(|ledger| ledger.motion_ref(self.bucket.hash));
         let (times, now) =
             (motion.map_or(&[][..], |motion| motion.unpublished_times()), self.now());
-        for (when, units) in
-            times.iter().filter(|(when, _)| counter.counts(self.count(), *when, now))
-        {
+        let counts = |(when, _): &&(When, i64)| counter.counts(self.count(), *when, now);
+        // What was given back comes first: a count that it left at nothing has room for what was spent.
+        let (given, spent): (Vec<&(When, i64)>, Vec<_>) =
+            times.iter().filter(counts).partition(|(_, units)| *units < 0);
+        for (when, units) in given.into_iter().chain(spent) {
             let taken = charged.as_mut().map_or(0, |it| counter.add(it, *when, -units, now));
             let left = -units - taken;
             if left != 0 {

@@ -114,7 +114,8 @@ impl Motion {
         // Time goes on, so that only the last can be of one grain with it; what is given back may be
         // older.
         let is_one = |(other, had): &&mut (When, i64)| {
-            counter.is_one_grain(*other, when) && (*had < 0) == (units < 0)
+            // Of one time there is one entry: peers are owed each time of a batch once.
+            *other == when || counter.is_one_grain(*other, when) && (*had < 0) == (units < 0)
         };
         match self.times.iter_mut().rev().take(2).find(is_one) {
             Some((other, had)) => {

@@ -143,7 +143,12 @@ fn restore_count(account: &mut Account<'_>, counter: &Counter, standings: &[Stan
     for standing in standings {
         account.add_charge(standing.charge.into(), standing.when);
     }
-    for (when, units) in own.into_iter().filter(|(_, units)| *units > 0) {
-        account.add_charge(account.shared().signed_ticks(units), when);
+    for (when, units) in own {
+        let ticks = account.shared().signed_ticks(units);
+        if units > 0 {
+            account.add_charge(ticks, when);
+        } else {
+            account.charge(ticks, when);
+        }
     }
 }
