@@ -257,6 +257,13 @@ impl Network {
         (0..calls).filter(|_| limiter.decide(now_ns, &request).unwrap().verdict.allowed).count()
     }
 
+    /// Gives back a unit that was spent at `name`.
+    pub(super) fn give_back(&mut self, name: &str, key: &[u8]) {
+        let now_ns = self.now_ns;
+        let request = Request::check(b"", key).with_op(Op::Refund);
+        self.node(name).limiter.decide(now_ns, &request).unwrap();
+    }
+
     /// Asks as a door does: a check that is held waits for the cluster.
     pub(super) fn ask(&mut self, name: &str, calls: usize) {
         let now_ns = self.now_ns;

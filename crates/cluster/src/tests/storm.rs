@@ -1,5 +1,6 @@
-//! Seeded trouble: cuts, broken connections, pauses, leaving and joining under load. Whatever happens,
-//! and whatever counts the spends, every spend is in every node's counts once when it is over.
+//! Seeded trouble: cuts, broken connections, pauses, leaving and joining under load, of which a part is
+//! given back. Whatever happens, and whatever counts the spends, every spend is in every node's counts
+//! once when it is over.
 
 use std::collections::BTreeMap;
 
@@ -78,7 +79,11 @@ impl Storm {
 
     fn spend(&mut self, name: &'static str, key: u8, calls: usize) {
         let period = self.net.unix_ms(name) / self.period_ms;
-        let spent = self.net.spend_key(name, &[key], calls) as u64;
+        let mut spent = self.net.spend_key(name, &[key], calls) as u64;
+        if spent > 0 && self.dice.below(3) == 0 {
+            self.net.give_back(name, &[key]);
+            spent -= 1;
+        }
         *self.spent.entry((key, period)).or_default() += spent;
     }
 
