@@ -184,7 +184,7 @@ impl Compare {
         let mut trace = self.open(file)?;
         let found =
             run_trace(&mut trace, numbers, &self.chosen()).map_err(|error| about(file, &error))?;
-        let mut report = Report::new(file.display().to_string(), numbers, &found);
+        let mut report = Report::new(name_of(file), numbers, &found);
         report.trace = Some(TraceReport::from(trace.counts()));
         Ok(report)
     }
@@ -222,7 +222,7 @@ impl Compare {
         let replay = replay(&mut trace, config).map_err(|error| about(traffic, &error))?;
         let report = ReplayReport::new(
             file.display().to_string(),
-            traffic.display().to_string(),
+            name_of(traffic),
             TraceReport::from(trace.counts()),
             &replay,
             usize::try_from(self.top).unwrap_or(usize::MAX),
@@ -241,6 +241,11 @@ impl Compare {
         };
         Ok(Trace::new(reader, self.key.clone()))
     }
+}
+
+/// What the trace in `file` is called.
+fn name_of(file: &Path) -> String {
+    if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() }
 }
 
 fn refused(why: String) -> (Exit, String) {

@@ -263,6 +263,8 @@ fn path_of(target: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn read(text: &str, key: Option<&str>) -> (Vec<Call>, Counts) {
@@ -372,6 +374,24 @@ mod tests {
             ("", ""),
         ] {
             assert_eq!(endpoint_of(request), endpoint, "{request}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_lines_are_read_to_their_end_and_come_out_in_order(
+            first in 0_usize..3,
+            lines in proptest::collection::vec("[0-9a-zA-Z\\[\\]{}\":,.+/ -]{0,60}", 0..20),
+        ) {
+            let begins = [
+                "5,a",
+                "::1 - - [01/Dec/2026:00:00:00 +0000] \"GET / HTTP/1.1\" 200 5",
+                "{\"time\":5,\"key\":\"a\"}",
+            ];
+            let (calls, counts) = read(&format!("{}\n{}\n", begins[first], lines.join("\n")), None);
+            prop_assert!(calls.is_sorted_by_key(|call| call.unix_ns));
+            prop_assert_eq!(counts.calls, calls.len() as u64);
+            prop_assert!(counts.calls >= 1 && counts.calls + counts.unreadable <= counts.lines);
         }
     }
 }
