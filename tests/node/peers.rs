@@ -11,7 +11,8 @@ use rustix::process::Signal;
 
 use crate::support::config::PLENTY;
 use crate::support::fleet::{
-    HUNDRED_PER_HOUR, await_cluster, await_left, await_reached, await_whole, drain, left, spend,
+    HUNDRED_PER_HOUR, await_cluster, await_left, await_reach, await_reached, await_whole, drain,
+    left, spend,
 };
 use crate::support::process::{self, memory_kib, open_files, threads};
 use crate::support::time::PATIENCE;
@@ -59,6 +60,46 @@ fn a_node_that_comes_back_elsewhere_is_the_same_member() {
             await_reached(node, 2);
         }
     }
+}
+
+/// A limit of which nothing comes back while a test runs.
+const EIGHTY: &str = "[[limit]]\nname = \"per-key\"\nrate = \"80/30d\"\n";
+
+/// PE-08: of four nodes each half counts the other, so that both together spend one limit.
+#[test]
+fn both_halves_of_four_spend_one_limit() {
+    let (fleet, relay) = Fleet::behind_relay(&["a", "b", "c", "d"], "name = \"test\"", EIGHTY, 8);
+    let nodes = fleet.start();
+    let between = || [0, 1].into_iter().flat_map(|one| [(one, 2), (one, 3), (2, one), (3, one)]);
+    between().for_each(|(from, to)| relay.cut(from, to));
+    for node in &nodes {
+        await_reach(node, 2);
+    }
+    assert_eq!(drain(&[&nodes[0], &nodes[1]], "alice"), 40);
+    assert_eq!(drain(&[&nodes[2], &nodes[3]], "alice"), 40);
+    between().for_each(|(from, to)| relay.mend(from, to));
+    await_whole(&nodes);
+    for node in &nodes {
+        await_left(node, "alice", 0);
+    }
+}
+
+/// PE-08: two of four that stay when the others have crashed have their half, and the whole once the
+/// others are forgotten.
+#[test]
+fn two_of_four_have_the_whole_limit_when_the_others_are_forgotten() {
+    let lines = "name = \"test\"\nforget_after = \"3s\"";
+    let fleet = Fleet::with(&["a", "b", "c", "d"], lines, EIGHTY);
+    let mut nodes = fleet.start();
+    nodes.drain(2..).for_each(Node::crash);
+    for node in &nodes {
+        await_reach(node, 2);
+        assert_eq!(left(node, "alice"), 40);
+    }
+    for node in &nodes {
+        await_reached(node, 2);
+    }
+    assert_eq!(drain(&[&nodes[0], &nodes[1]], "alice"), 80);
 }
 
 /// What a node holds that peers could make it hold more of.
