@@ -14,6 +14,8 @@ const SLACK: u64 = 1;
 const TRUST: u64 = 1;
 /// The same on every node, for a limit whose accuracy is `fast`.
 const TRUST_FAST: u64 = 8;
+/// See [`SharedBucket::brisk_intervals`].
+const BRISK_INTERVALS: i128 = 30;
 /// An early flush is asked for when a quarter of the allowance is not published.
 const FLUSH_PART: i128 = 4;
 
@@ -66,6 +68,16 @@ impl SharedBucket {
     /// Whether nothing comes back before all does.
     fn is_fixed(&self) -> bool {
         matches!(&self.algorithm, Algorithm::Count(Counter::Window(window)) if !window.is_sliding())
+    }
+
+    /// A bucket whose units come back within so many intervals is worth its messages however low it is.
+    /// What a level keeps because it lies with a node that does not need it is there later; in a window or
+    /// a log it is lost when its time is over, so that more of them are.
+    fn brisk_intervals(&self) -> i128 {
+        match &self.algorithm {
+            Algorithm::Level(_) => 3,
+            Algorithm::Count(_) => BRISK_INTERVALS,
+        }
     }
 
     /// Ticks of all units.
@@ -222,7 +234,7 @@ impl Stand {
             i128::try_from(shared.algorithm.flow(sync_interval_ns)).unwrap_or(i128::MAX >> 16);
         // More than one and a half intervals of the group's refill.
         let is_rich = 2 * size as i128 * seen > 3 * n as i128 * interval;
-        let is_small = shared.full() < 3 * interval;
+        let is_small = shared.full() < shared.brisk_intervals() * interval;
         let is_modest = own < shared.scale.fair(n) / 2;
         // What a fixed window has left comes back in no other way than by being told.
         let is_stocked = is_small || is_rich || shared.is_fixed();
