@@ -11,7 +11,7 @@ use crate::matching::Slot;
 use crate::plan::Plan;
 use crate::rule::{Allowance, Rule};
 use crate::share::{Fleet, View};
-use crate::store::{Locked, Place, Store};
+use crate::store::{Locked, More, Place, Store};
 use crate::template::MissingAttribute;
 use crate::ticket::{Answer, Ticket};
 use crate::{
@@ -292,8 +292,11 @@ impl Limiter {
     /// Looks the bucket of `hit` up, or finds that there is no room for it.
     pub(crate) fn seat(&self, question: &Question, hit: &mut Hit<'_>, locked: &mut Locked<'_>) {
         let State::Bucket { shared, hash, .. } = &hit.state else { return };
-        let (shared, units) = (*shared, if question.is_peek { 0 } else { hit.cost });
-        let (mut place, mut missing) = locked.find(*hash, shared, units);
+        let shared = *shared;
+        let adds = !question.is_peek && matches!(question.op, Op::Check | Op::Debit);
+        let more =
+            More { units: if adds { hit.cost } else { 0 }, must_fit: question.op != Op::Debit };
+        let (mut place, mut missing) = locked.find(*hash, shared, more);
         if place != Place::None && self.fleet.is_some() {
             place = self.seat_member(question, hit, place, locked);
         }

@@ -352,8 +352,7 @@ impl<'a> Account<'a> {
             return Charged::Whole;
         }
         let need = self.shard.need(bucket.hash, &shared.algorithm, units.max(0).unsigned_abs());
-        let grows = self.count().is_none() || need.cells > Space::COUNT.cells;
-        if units > 0 && grows && !self.shard.has_room(need) {
+        if units > 0 && need != Space::NONE && !self.shard.has_room(need) {
             return Charged::Dropped;
         }
         let add = |it: &mut Count| counter.add(it, when, units, now);

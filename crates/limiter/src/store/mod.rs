@@ -256,6 +256,15 @@ impl LockedAll<'_> {
     }
 }
 
+/// What a request may add to a bucket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct More {
+    /// Units at most.
+    pub(crate) units: u64,
+    /// It adds nothing unless they fit.
+    pub(crate) must_fit: bool,
+}
+
 /// Where a bucket's state is read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -278,8 +287,8 @@ impl Locked<'_> {
         self.evicted
     }
 
-    /// Finds the bucket `hash`, to which `units` may be added: its place, and the ticks missing in it.
-    pub(crate) fn find(&mut self, hash: u64, shared: &SharedBucket, units: u64) -> (Place, u64) {
+    /// Finds the bucket `hash`, to which `more` may be added: its place, and the ticks missing in it.
+    pub(crate) fn find(&mut self, hash: u64, shared: &SharedBucket, more: More) -> (Place, u64) {
         let index = self.store.shard_of(hash);
         let Some(at) = self.shards.iter().position(|locked| locked.index == index) else {
             return (Place::None, 0);
@@ -292,22 +301,33 @@ impl Locked<'_> {
             let missing = TokenBucket::missing(entry.full_at(), level.tick(self.now_ns));
             return (Place::Shard { at, bucket: Some(bucket) }, missing);
         }
-        let need = locked.shard.need(hash, &shared.algorithm, units);
-        let missing = match &shared.algorithm {
-            Algorithm::Level(_) => 0,
-            algorithm => locked.shard.missing(hash, algorithm, self.now_ns),
+        let need = locked.shard.need(hash, &shared.algorithm, more.units);
+        let (missing, has_entry) = match shared.counter() {
+            None => (0, false),
+            Some(_) => {
+                let missing = locked.shard.missing(hash, &shared.algorithm, self.now_ns);
+                (missing, locked.shard.count(hash).is_some())
+            }
         };
-        let has_entry = missing > 0 || locked.shard.count(hash).is_some();
-        if !has_entry || need.cells > Space::COUNT.cells {
+        let place = Place::Shard { at, bucket: None };
+        if need != Space::NONE {
             let wanted = locked.promised.plus(need);
             let (has_room, evicted) = locked.shard.make_room(wanted, self.now_ns, self.plan);
             self.evicted += evicted;
+            // A key whose log has no room for the unit that would be too many is no new key: elsewhere it
+            // could pass.
+            let most = shared.counter().and_then(|counter| counter.most_missing(more.units));
+            let fits = most.is_some_and(|most| missing <= most);
+            if !has_room && has_entry && more.must_fit && !fits {
+                return (place, missing);
+            }
             if !has_room {
                 return (Place::None, 0);
             }
         }
-        locked.promised = locked.promised.plus(need);
-        (Place::Shard { at, bucket: None }, missing)
+        let entry = if has_entry { Space::COUNT } else { Space::NONE };
+        locked.promised = locked.promised.plus(entry).plus(need);
+        (place, missing)
     }
 
     /// As [`Locked::find`], but changes nothing: whether there would be room for a new entry, without

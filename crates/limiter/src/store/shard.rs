@@ -303,14 +303,14 @@ impl Shard {
             && self.cells() + wanted.cells as usize <= self.space.cells as usize
     }
 
-    /// What `units` more of the bucket `hash` need, beside an entry of it if there is none.
+    /// What `units` more of the bucket `hash` need: of a level, an entry; of a count, an entry if it has
+    /// none, and what a log grows by.
     pub(crate) fn need(&self, hash: u64, algorithm: &Algorithm, units: u64) -> Space {
         let Algorithm::Count(counter) = algorithm else { return Space::ONE };
-        let log_bytes = counter.bytes_to_grow(self.count(hash), units);
-        Space {
-            entries: 1,
-            cells: COUNT_CELLS.saturating_add(saturated(log_bytes.div_ceil(CELL_BYTES))),
-        }
+        let count = self.count(hash);
+        let entry = if count.is_some() { Space::NONE } else { Space::COUNT };
+        let log_bytes = counter.bytes_to_grow(count, units);
+        entry.plus(Space::new(0, log_bytes.div_ceil(CELL_BYTES)))
     }
 
     /// Ticks missing in the bucket `hash`.

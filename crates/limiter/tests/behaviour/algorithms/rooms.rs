@@ -1,6 +1,6 @@
 //! The memory cap for every algorithm: who is forgotten, what a new key gets, what is given back.
 
-use limiter::{LOG_MAX, Limit, Limiter, Plan, Request, StoreConfig, Unmatched, WhenFull};
+use limiter::{LOG_MAX, Limit, Limiter, Op, Plan, Request, StoreConfig, Unmatched, WhenFull};
 
 use super::{each, log, sliding};
 use crate::support::{HOUR, SECOND, START, ask, bounded, check, limiter, passes, per_key};
@@ -22,6 +22,53 @@ fn a_flood_of_new_keys_frees_no_drained_key() {
         assert_eq!(after.retry_after.to_ns(), before - 5 * SECOND, "{name}");
         assert!(limiter.usage().entries <= 1_000, "{name}");
     }
+}
+
+/// ME-02: a log that would have to grow for the next unit is no new key, though nothing may grow.
+#[test]
+fn a_flood_of_new_keys_frees_no_log_that_is_full_to_its_capacity() {
+    for limit in 1..=24 {
+        let limiter =
+            bounded(vec![Limit::new("l", log(limit, 600 * SECOND))], 100, WhenFull::Overflow);
+        let all = usize::try_from(limit).unwrap();
+        assert_eq!(passes(&limiter, START, "victim", all + 1), all, "{limit}");
+        for n in 0..1_000 {
+            check(&limiter, START + SECOND, &format!("flood-{n}"));
+        }
+        let after = check(&limiter, START + 5 * SECOND, "victim");
+        assert_eq!((after.allowed, after.retry_after.to_secs()), (false, Some(595)), "{limit}");
+    }
+}
+
+/// ME-02: in a store that is full, units come back to the log that they were spent in.
+#[test]
+fn what_is_given_back_in_a_full_store_goes_where_it_was_spent() {
+    let limiter = bounded(vec![Limit::new("l", log(9, 600 * SECOND))], 100, WhenFull::Overflow);
+    assert_eq!(passes(&limiter, START, "giver", 10), 9);
+    for n in 0..1_000 {
+        check(&limiter, START, &format!("flood-{n}"));
+    }
+    let giver = |op, cost| {
+        let request = Request::check(b"", b"giver").with_op(op).with_cost(cost);
+        ask(&limiter, START, &request).remaining
+    };
+    assert_eq!(giver(Op::Refund, 9), Some(9));
+    // Those that have no log of their own still have none left.
+    assert_eq!(passes(&limiter, START, "new", 1), 0);
+    assert_eq!(passes(&limiter, START, "giver", 10), 9);
+    assert_eq!(giver(Op::Reset, 1), Some(9));
+}
+
+/// ME-02: entries may be as many as they can be, and a log among them goes on growing.
+#[test]
+fn a_log_grows_while_the_entries_are_at_their_most() {
+    let limiter = bounded(vec![Limit::new("l", log(100, 600 * SECOND))], 100, WhenFull::Deny);
+    for n in 0..100 {
+        assert_eq!(passes(&limiter, START, &format!("k{n}"), 1), 1);
+    }
+    assert_eq!(limiter.usage().entries, 100);
+    assert_eq!(passes(&limiter, START, "k7", 100), 99);
+    assert_eq!(limiter.counts().full, 0);
 }
 
 /// ME-03
