@@ -51,6 +51,8 @@ pub struct Call {
 enum Format {
     /// `time,key,endpoint,cost`.
     Csv(Columns),
+    /// Columns of which none is said to be the key, and what to do: no line of them can be read.
+    Keyless(String),
     /// Common or combined log of nginx, Apache and others.
     Access,
     /// A JSON object in each line.
@@ -176,13 +178,16 @@ impl<R: BufRead> Trace<R> {
         let key = self.key.as_deref();
         let mut call = match &self.format {
             Some(Format::Csv(columns)) => columns.call(text)?,
+            Some(Format::Keyless(why)) => return Err(why.clone()),
             Some(Format::Access) => access::call(text, key)?,
             Some(Format::Json) => json::call(text, key)?,
             None => {
                 let (format, call) = begin(text, key)?;
-                self.format = Some(format);
-                let Some(call) = call else { return Ok(None) };
-                call
+                match (self.format.insert(format), call) {
+                    (Format::Keyless(why), _) => return Err(why.clone()),
+                    (_, None) => return Ok(None),
+                    (_, Some(call)) => call,
+                }
             }
         };
         if call.key.is_empty() || call.key.len() > KEY_BYTES_MAX {
@@ -224,8 +229,10 @@ fn begin(text: &str, key: Option<&str>) -> Result<(Format, Option<Call>), String
         Err(why) if why != access::NOT_ONE => return Err(why),
         Err(_) => {}
     }
-    if let Some(columns) = Columns::of_header(text, key)? {
-        return Ok((Format::Csv(columns), None));
+    match Columns::of_header(text, key) {
+        Some(Ok(columns)) => return Ok((Format::Csv(columns), None)),
+        Some(Err(why)) => return Ok((Format::Keyless(why), None)),
+        None => {}
     }
     let columns = Columns::usual(key)?;
     match columns.call(text) {
@@ -359,6 +366,16 @@ mod tests {
         let exact = [b"3,".to_vec(), vec![b'k'; LINE_BYTES_MAX - 3], b"\n4,b\n".to_vec()].concat();
         let (calls, counts) = read_bytes(&exact, None);
         assert_eq!((seconds(&calls), counts.lines), (vec![4], 2), "a key is shorter");
+    }
+
+    /// Columns in an order that is not the usual one would be taken for each other.
+    #[test]
+    fn nothing_is_read_below_a_header_without_the_key() {
+        for key in [None, Some("user")] {
+            let (calls, counts) = read("time,cost,client\n1,5,alice\n2,5,bob\n", key);
+            assert_eq!((calls.len(), counts.unreadable, counts.lines), (0, 3, 3), "{calls:?}");
+            assert!(counts.told[0].1.contains("`--key NAME`"), "{counts:?}");
+        }
     }
 
     #[test]
