@@ -115,6 +115,29 @@ fn queue_of_the_page_on_pacing_spaces_its_calls() {
     assert_eq!(recipes(PACING).map(|recipes| recipes.len()), Ok(1));
 }
 
+/// A pacer asks with an endpoint and a key, and has no attributes.
+#[test]
+fn a_queue_of_the_manual_is_one_that_a_pacer_can_ask() {
+    let mut queues = 0;
+    for document in [COOKBOOK, ALGORITHMS, PACING] {
+        for recipe in recipes(document).expect("recipes") {
+            let limiter = limiter(&recipe).expect("a file");
+            let is_queue = |limit: &&limiter::Limit| {
+                matches!(limit.quota, limiter::Quota::LeakyBucket { queue: true, .. })
+            };
+            for limit in limiter.plan().limits().iter().filter(is_queue) {
+                let endpoint = limit.selector.endpoint.as_deref().unwrap_or_default();
+                let request = limiter::Request::check(endpoint.as_bytes(), b"partner.example");
+                let verdict = limiter.decide(BEGAN_NS, &request).expect("within bounds").verdict;
+                let met = (verdict.allowed, verdict.limit_name);
+                assert_eq!(met, (true, limit.name.as_str()), "{}", recipe.title);
+                queues += 1;
+            }
+        }
+    }
+    assert!(queues >= 3, "{queues}");
+}
+
 const RECIPE: &str = r#"
 # Cookbook
 ## Two at once

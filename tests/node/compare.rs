@@ -8,6 +8,8 @@ use crate::support::{Ended, run, run_in};
 
 /// The manual of the command.
 const MANUAL: &str = include_str!("../../docs/compare.md");
+/// What people see first, with the same figures.
+const README: &str = include_str!("../../README.md");
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder for temporary files")
@@ -52,7 +54,9 @@ fn window_edge_alone_shows_what_each_algorithm_lets_through() {
         assert_eq!(of_it[0][1..6].join(" "), figures, "{name}:\n{text}");
     }
     assert_eq!(printed(&[]), text, "it is what is compared unless told otherwise");
-    assert!(MANUAL.contains(&text), "docs/compare.md shows something else:\n{text}");
+    for (file, shown) in [("docs/compare.md", MANUAL), ("README.md", README)] {
+        assert!(shown.contains(&text), "{file} shows something else:\n{text}");
+    }
 }
 
 /// Every name of the JSON stands in the manual.
@@ -165,6 +169,21 @@ fn a_log_is_run_through_the_limits_of_a_file() {
     let hours: Vec<_> =
         report["hours"].as_array().expect("a list").iter().map(|it| &it["calls"]).collect();
     assert_eq!(hours, [2, 2]);
+}
+
+/// A file that only a node with a table of its own can read.
+#[test]
+fn the_file_of_three_nodes_is_read_as_one_of_them_does() {
+    const FILE: &str = include_str!("../../examples/three-nodes.toml");
+    let folder = folder();
+    fs::write(folder.path().join("cluster.toml"), FILE).expect("a file");
+    fs::write(folder.path().join("access.log"), LOG).expect("a file");
+    let arguments = ["compare", "--config", "cluster.toml", "--trace", "access.log"];
+    let ended = run_in(folder.path(), &[&arguments[..], &["--node", "a"]].concat());
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    assert!(ended.stdout.contains("4 would have passed, 0 would have been denied"), "{ended:?}");
+    let ended = run_in(folder.path(), &arguments);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
 }
 
 /// The same log, with a choice of who the callers are, through every algorithm.

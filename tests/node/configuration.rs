@@ -38,6 +38,9 @@ fn assert_points_at(text: &str, word: &str, message: &str) {
 
 const LIMIT: &str = "[[limit]]\nname = \"per-key\"\nrate = \"10/s\"\n";
 
+const WEEK: &str =
+    "[[limit]]\nname = \"a\"\nalgorithm = \"fixed-window\"\nlimit = \"5 per calendar-week\"\n";
+
 /// CF-01: a name with a letter changed, a dash, another case or in another place is never ignored.
 #[test]
 fn misspelt_names_are_refused_where_they_stand() {
@@ -55,6 +58,13 @@ fn misspelt_names_are_refused_where_they_stand() {
         (format!("[memroy]\nmax_entries = 3\n{LIMIT}"), "memroy", "did you mean `memory`?"),
         (format!("{LIMIT}[memory]\nwhen_full = \"drop\"\n"), "\"drop\"", "drop"),
         (format!("{LIMIT}unmatched = \"deny\"\n"), "unmatched", "unmatched"),
+        (format!("{WEEK}timezone = \"UTC\"\n"), "timezone", "did you mean `time_zone`?"),
+        (format!("{WEEK}week-start = \"monday\"\n"), "week-start", "`week_start`?"),
+        (format!("{WEEK}Algorithm = \"x\"\n"), "Algorithm", "did you mean `algorithm`?"),
+        (format!("{WEEK}limits = \"5 per 1m\"\n"), "limits", "did you mean `limit`?"),
+        (format!("{LIMIT}queu = true\n"), "queu", "did you mean `queue`?"),
+        (format!("{with_override}Queue = true\n"), "Queue", "did you mean `queue`?"),
+        (format!("algorithm = \"fixed-window\"\n{LIMIT}"), "algorithm", "belongs in [[limit]]"),
     ];
     for (text, word, message) in cases {
         assert_points_at(&text, word, message);

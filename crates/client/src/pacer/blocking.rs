@@ -106,7 +106,9 @@ impl Pacer {
         let Some(NamedLimit { client, endpoint, key }) = &mut self.limit else { return Ok(()) };
         let answer = client.check(&Request::check(endpoint, key)).map_err(AcquireError::Client)?;
         let now_ns = clock::now_ns().saturating_sub(self.made_ns);
-        let patience = Patience { attempt, left_ns: give_up_ns.saturating_sub(now_ns) };
+        // Nobody else asks in the line of a thread's own pacer.
+        let left_ns = give_up_ns.saturating_sub(now_ns);
+        let patience = Patience { attempt, left_ns, age_ns: 0 };
         let heard = hear(answer, client.retry(), patience)?;
         self.line.handle_answer(asked_ns, now_ns, heard);
         Ok(())

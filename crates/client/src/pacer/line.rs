@@ -111,17 +111,23 @@ impl Line {
         Step::Turn
     }
 
-    /// Who was asked at `asked_ns` has answered. If the caller that asked has gone, the turn may have
-    /// passed before the next came.
+    /// How long ago, at `now_ns`, a caller that has gone asked the question of `asked_ns`: nobody looked
+    /// for its answer meanwhile. Zero if who is the first now asked it.
+    pub(crate) fn age_ns(&self, asked_ns: u64, now_ns: u64) -> u64 {
+        if asked_ns < self.began_ns { now_ns.saturating_sub(asked_ns) } else { 0 }
+    }
+
+    /// Who was asked at `asked_ns` has answered. If the caller that asked has gone, its turn is still as
+    /// far from the question as the answer says, and may have passed before the next came.
     pub(crate) fn handle_answer(&mut self, asked_ns: u64, now_ns: u64, heard: Heard) {
+        let told_ns = now_ns.saturating_sub(self.age_ns(asked_ns, now_ns));
         self.next = match heard {
-            Heard::Turn { delay_ns }
-                if is_past(asked_ns.saturating_add(delay_ns), self.began_ns) =>
-            {
-                Next::Unknown
-            }
             Heard::Turn { delay_ns } => {
-                Next::At { ns: now_ns.saturating_add(delay_ns), is_own: false }
+                let ns = told_ns.saturating_add(delay_ns);
+                match is_past(ns, self.began_ns) {
+                    true => Next::Unknown,
+                    false => Next::At { ns, is_own: false },
+                }
             }
             Heard::Denied { retry_after_ns } => {
                 Next::Denied { until_ns: now_ns.saturating_add(retry_after_ns) }
@@ -504,6 +510,19 @@ mod tests {
             let step_at = line.step(comes_ns + 10 * MS);
             assert_eq!(step_at, step, "{comes_ns}");
         }
+    }
+
+    /// Nobody looked for the answer while nobody waited: the turn came no later for that.
+    #[test]
+    fn turn_of_who_has_gone_is_when_it_was_told() {
+        let mut line = asking();
+        line.leave();
+        assert_eq!(line.enter(900 * MS), Ok(Entry::Waits));
+        line.begin(900 * MS);
+        assert_eq!(line.age_ns(0, 901 * MS), 901 * MS);
+        line.handle_answer(0, 901 * MS, Heard::Turn { delay_ns: SECOND });
+        assert_eq!(line.step(901 * MS), Step::Wait { until_ns: SECOND });
+        assert_eq!(line.step(SECOND), Step::Turn);
     }
 
     #[test]

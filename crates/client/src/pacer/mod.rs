@@ -195,7 +195,8 @@ impl Inner {
         *asking = None;
         let answer = answer.map_err(AcquireError::Client)?;
         let now_ns = self.now_ns();
-        let patience = Patience { attempt, left_ns: give_up_ns.saturating_sub(now_ns) };
+        let age_ns = self.line.lock().age_ns(asked_ns, now_ns);
+        let patience = Patience { attempt, left_ns: give_up_ns.saturating_sub(now_ns), age_ns };
         let heard = hear(answer, limit.client.retry(), patience)?;
         self.line.lock().handle_answer(asked_ns, now_ns, heard);
         Ok(())
@@ -229,6 +230,8 @@ struct Patience {
     /// Questions before this one.
     attempt: u32,
     left_ns: u64,
+    /// How long ago a caller that has gone asked: so much of a denial's wait is over.
+    age_ns: u64,
 }
 
 /// What an answer says about a turn. A denial's wait is lengthened by the jitter of `retry`.
@@ -244,7 +247,9 @@ fn hear(answer: Answer, retry: &Backoff, patience: Patience) -> Result<Heard, Ac
         }
         Source::Node => {}
     }
-    let wait = if answer.allowed { answer.delay } else { answer.retry_after };
+    let age = Duration::from_nanos(patience.age_ns);
+    let retry_after = answer.retry_after.map(|wait| wait.saturating_sub(age));
+    let wait = if answer.allowed { answer.delay } else { retry_after };
     match wait {
         Some(delay) if answer.allowed => Ok(Heard::Turn { delay_ns: to_ns(delay) }),
         Some(retry_after) if to_ns(retry_after) <= patience.left_ns => {

@@ -260,6 +260,26 @@ async fn question_outlives_the_caller_that_asked_it() {
     node.finish();
 }
 
+/// A denial of long ago that nobody waited for is over.
+#[tokio::test]
+async fn denial_of_who_has_gone_is_no_longer_than_it_was_told() {
+    let (received, asked) = tokio::sync::oneshot::channel();
+    let node = FakeNode::run(Kind::Stream, move |door| {
+        let frame = door.receive();
+        received.send(()).expect("the test waits");
+        door.send(&answer(&frame, |_| decision(false, Some(0), Wait::from_ns(300_000_000))));
+        door.serve_one();
+    });
+    let pacer = of_limit(node.address()).with_denied_max(MS * 200);
+    tokio::select! {
+        turn = pacer.acquire() => panic!("nobody answered: {turn:?}"),
+        asked = asked => asked.expect("the node received it"),
+    }
+    tokio::time::sleep(MS * 400).await;
+    assert_eq!(pacer.acquire().await, Ok(()));
+    node.finish();
+}
+
 #[tokio::test]
 async fn trying_asks_the_limit_and_leaves_a_later_turn_to_the_next() {
     let node = FakeNode::run(Kind::Stream, |door| {

@@ -156,6 +156,35 @@ fn two_joiners_at_once_are_both_served() {
     }
 }
 
+/// PE-16: fifteen nodes join one at once that has the counts of many keys. It serves each once, and
+/// all have all counts.
+#[test]
+fn fifteen_joiners_at_once_are_served_once_each() {
+    const JOINERS: [&str; 15] =
+        ["b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p"];
+    const KEYS: u32 = 5_000;
+    let key = |at: u32| at.to_le_bytes();
+    let mut net = Network::formed(&["a"]);
+    for at in 0..KEYS {
+        assert_eq!(net.spend_key("a", &key(at), 1), 1);
+    }
+    net.run(300 * MS);
+    for name in JOINERS {
+        net.start(name, config(name, 16), vec![hourly("l")]);
+    }
+    net.run(10 * SECOND);
+    let mut served = net.counts("a").snapshots_served;
+    for name in JOINERS {
+        assert_eq!(net.status(name).readiness, Readiness::Ready, "{name}");
+        assert_eq!(net.members(name), (16, 16), "{name}");
+        for at in (0..KEYS).step_by(97) {
+            assert_eq!(net.remaining_key(name, &key(at)), 99, "key {at} on {name}");
+        }
+        served += net.counts(name).snapshots_served;
+    }
+    assert_eq!(served, 15, "one each");
+}
+
 #[test]
 fn a_joiner_whose_server_dies_asks_another() {
     let mut net = Network::formed(&["a", "b"]);

@@ -21,7 +21,7 @@ use crate::exit::Exit;
 
 /// Most keys that are shown of a limit.
 const TOP_MAX: u64 = 1_000;
-/// The node for which a file is read: its limits are the same on every node.
+/// The node for which a file is read unless one is named: its limits are the same on every node.
 const NODE: &str = "compare";
 
 /// Run the same traffic through every algorithm, or a log through the limits of a file
@@ -64,6 +64,9 @@ pub struct Compare {
         conflicts_with_all = ["limit", "burst", "algorithms", "nodes", "seed", "svg", "html"]
     )]
     config: Option<PathBuf>,
+    /// Name of the node that would read the file, where it has tables without which it is not valid
+    #[arg(long, value_name = "NAME", requires = "config")]
+    node: Option<String>,
     /// How many keys of each limit are shown with --config, those denied most first
     #[arg(
         long,
@@ -213,8 +216,8 @@ impl Compare {
     }
 
     fn replay(&self, file: &Path) -> Result<String, (Exit, String)> {
-        let config =
-            load_config(file, Some(NODE.to_owned())).map_err(|why| (Exit::Refused, why))?;
+        let node = self.node.clone().unwrap_or_else(|| NODE.to_owned());
+        let config = load_config(file, Some(node)).map_err(|why| (Exit::Refused, why))?;
         let Some(traffic) = &self.trace else {
             return Err((Exit::Error, "--config needs the calls of a --trace".to_owned()));
         };

@@ -7,10 +7,11 @@ use super::{Call, endpoint_of, moment};
 
 /// What can be the key.
 const KEYS: &str = "`address`, `user` and `agent`";
+/// What is said of a line that is of another kind.
+pub(super) const NOT_ONE: &str = "it is no line of an access log";
 
 /// The call in the line `text`, whose key is its field `key`.
 pub(super) fn call(text: &str, key: Option<&str>) -> Result<Call, String> {
-    const NOT_ONE: &str = "it is no line of an access log";
     let (who, rest) = text.split_once(" [").ok_or(NOT_ONE)?;
     let (time, rest) = rest.split_once("] \"").ok_or(NOT_ONE)?;
     let unix_ns = moment::parse_log(time).ok_or("its time is not as in a common log")?;

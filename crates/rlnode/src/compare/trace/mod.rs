@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::{self, BufRead, Read};
 
-use limiter::{ENDPOINT_BYTES_MAX, KEY_BYTES_MAX};
+use limiter::{ATTRIBUTE_VALUE_BYTES_MAX, ENDPOINT_BYTES_MAX, KEY_BYTES_MAX};
 
 use csv::Columns;
 
@@ -42,7 +42,7 @@ pub struct Call {
     pub endpoint: Vec<u8>,
     /// What it costs, in units.
     pub cost: u64,
-    /// The address of the client; empty if it is not known.
+    /// The address of the client, at most [`ATTRIBUTE_VALUE_BYTES_MAX`] bytes; empty if it is not known.
     pub address: Vec<u8>,
 }
 
@@ -51,6 +51,8 @@ pub struct Call {
 enum Format {
     /// `time,key,endpoint,cost`.
     Csv(Columns),
+    /// Columns of which none is said to be the key, and what to do: no line of them can be read.
+    Keyless(String),
     /// Common or combined log of nginx, Apache and others.
     Access,
     /// A JSON object in each line.
@@ -174,15 +176,18 @@ impl<R: BufRead> Trace<R> {
     /// The call in a line; none in a header.
     fn parse(&mut self, text: &str) -> Result<Option<Call>, String> {
         let key = self.key.as_deref();
-        let call = match &self.format {
+        let mut call = match &self.format {
             Some(Format::Csv(columns)) => columns.call(text)?,
+            Some(Format::Keyless(why)) => return Err(why.clone()),
             Some(Format::Access) => access::call(text, key)?,
             Some(Format::Json) => json::call(text, key)?,
             None => {
                 let (format, call) = begin(text, key)?;
-                self.format = Some(format);
-                let Some(call) = call else { return Ok(None) };
-                call
+                match (self.format.insert(format), call) {
+                    (Format::Keyless(why), _) => return Err(why.clone()),
+                    (_, None) => return Ok(None),
+                    (_, Some(call)) => call,
+                }
             }
         };
         if call.key.is_empty() || call.key.len() > KEY_BYTES_MAX {
@@ -190,6 +195,10 @@ impl<R: BufRead> Trace<R> {
         }
         if call.endpoint.len() > ENDPOINT_BYTES_MAX {
             return Err(format!("its endpoint is longer than {ENDPOINT_BYTES_MAX} bytes"));
+        }
+        // Nobody's address is so long; calls are held, and so every part of one is bounded.
+        if call.address.len() > ATTRIBUTE_VALUE_BYTES_MAX {
+            call.address = Vec::new();
         }
         Ok(Some(call))
     }
@@ -215,11 +224,15 @@ fn begin(text: &str, key: Option<&str>) -> Result<(Format, Option<Call>), String
     if text.trim_start().starts_with('{') {
         return Ok((Format::Json, Some(json::call(text, key)?)));
     }
-    if let Ok(call) = access::call(text, key) {
-        return Ok((Format::Access, Some(call)));
+    match access::call(text, key) {
+        Ok(call) => return Ok((Format::Access, Some(call))),
+        Err(why) if why != access::NOT_ONE => return Err(why),
+        Err(_) => {}
     }
-    if let Some(columns) = Columns::of_header(text, key)? {
-        return Ok((Format::Csv(columns), None));
+    match Columns::of_header(text, key) {
+        Some(Ok(columns)) => return Ok((Format::Csv(columns), None)),
+        Some(Err(why)) => return Ok((Format::Keyless(why), None)),
+        None => {}
     }
     let columns = Columns::usual(key)?;
     match columns.call(text) {
@@ -353,6 +366,42 @@ mod tests {
         let exact = [b"3,".to_vec(), vec![b'k'; LINE_BYTES_MAX - 3], b"\n4,b\n".to_vec()].concat();
         let (calls, counts) = read_bytes(&exact, None);
         assert_eq!((seconds(&calls), counts.lines), (vec![4], 2), "a key is shorter");
+    }
+
+    /// Columns in an order that is not the usual one would be taken for each other.
+    #[test]
+    fn nothing_is_read_below_a_header_without_the_key() {
+        for key in [None, Some("user")] {
+            let (calls, counts) = read("time,cost,client\n1,5,alice\n2,5,bob\n", key);
+            assert_eq!((calls.len(), counts.unreadable, counts.lines), (0, 3, 3), "{calls:?}");
+            assert!(counts.told[0].1.contains("`--key NAME`"), "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn a_log_whose_first_lines_lack_the_key_is_one() {
+        let line = |user| {
+            format!("192.0.2.1 - {user} [01/Dec/2026:00:00:00 +0000] \"GET / HTTP/1.1\" 200 5\n")
+        };
+        let text = [line("-"), line("alice")].concat();
+        let (calls, counts) = read(&text, Some("user"));
+        assert_eq!((calls.len(), calls[0].key.as_slice()), (1, &b"alice"[..]));
+        assert!(counts.told[0].1.starts_with("it has no user: "), "{counts:?}");
+        let (_, counts) = read(&text, Some("cookie"));
+        assert!(counts.told[0].1.contains("an access log has no field `cookie`"), "{counts:?}");
+    }
+
+    #[test]
+    fn every_part_of_a_call_that_is_held_is_bounded() {
+        let long = "x".repeat(ATTRIBUTE_VALUE_BYTES_MAX + 1);
+        let access =
+            format!("{long} - alice [01/Dec/2026:00:00:00 +0000] \"GET / HTTP/1.1\" 200 5\n");
+        let json = format!("{{\"time\":5,\"user\":\"alice\",\"remote_addr\":\"{long}\"}}\n");
+        for text in [access, json] {
+            let (calls, counts) = read(&text, Some("user"));
+            assert_eq!((calls.len(), counts.unreadable), (1, 0), "{counts:?}");
+            assert_eq!((calls[0].key.as_slice(), calls[0].address.len()), (&b"alice"[..], 0));
+        }
     }
 
     #[test]
