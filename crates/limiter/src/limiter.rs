@@ -10,7 +10,7 @@ use crate::identity::BucketHasher;
 use crate::matching::Slot;
 use crate::plan::Plan;
 use crate::rule::{Allowance, Rule};
-use crate::share::{Fleet, View};
+use crate::share::{Fleet, SharedBucket, View};
 use crate::store::{Locked, Place, Store};
 use crate::template::MissingAttribute;
 use crate::ticket::{Answer, Ticket};
@@ -292,8 +292,9 @@ impl Limiter {
     /// Looks the bucket of `hit` up, or finds that there is no room for it.
     pub(crate) fn seat(&self, question: &Question, hit: &mut Hit<'_>, locked: &mut Locked<'_>) {
         let State::Bucket { shared, hash, .. } = &hit.state else { return };
-        let (shared, units) = (*shared, if question.is_peek { 0 } else { hit.cost });
-        let (mut place, mut missing) = locked.find(*hash, shared, units);
+        let (shared, cost) = (*shared, hit.cost);
+        let adds = |missing| question.adds(shared, cost, missing);
+        let (mut place, mut missing) = locked.find(*hash, shared, adds);
         if place != Place::None && self.fleet.is_some() {
             place = self.seat_member(question, hit, place, locked);
         }
@@ -481,6 +482,19 @@ pub(crate) struct Question {
 }
 
 impl Question {
+    /// Units that it may add to a bucket in which `missing` ticks are missing and which costs it `cost`
+    /// units: none where it only reads or gives back, nor where it is denied anyway. So a drained log that
+    /// cannot grow is asked itself, and not the overflow bucket in its place.
+    fn adds(&self, shared: &SharedBucket, cost: u64, missing: u64) -> u64 {
+        let fits = || shared.counter().and_then(|it| it.most_missing(cost)) >= Some(missing);
+        match self.op {
+            _ if self.is_peek => 0,
+            Op::Check if shared.counter().is_some() && !fits() => 0,
+            Op::Check | Op::Debit => cost,
+            Op::Peek | Op::Refund | Op::Reset => 0,
+        }
+    }
+
     fn of(request: &Request<'_>, may_hold: bool) -> Self {
         Self {
             op: request.op,

@@ -278,8 +278,14 @@ impl Locked<'_> {
         self.evicted
     }
 
-    /// Finds the bucket `hash`, to which `units` may be added: its place, and the ticks missing in it.
-    pub(crate) fn find(&mut self, hash: u64, shared: &SharedBucket, units: u64) -> (Place, u64) {
+    /// Finds the bucket `hash`: its place, and the ticks missing in it, by which `adds` tells the units
+    /// that may be added to it.
+    pub(crate) fn find(
+        &mut self,
+        hash: u64,
+        shared: &SharedBucket,
+        adds: impl FnOnce(u64) -> u64,
+    ) -> (Place, u64) {
         let index = self.store.shard_of(hash);
         let Some(at) = self.shards.iter().position(|locked| locked.index == index) else {
             return (Place::None, 0);
@@ -292,11 +298,11 @@ impl Locked<'_> {
             let missing = TokenBucket::missing(entry.full_at(), level.tick(self.now_ns));
             return (Place::Shard { at, bucket: Some(bucket) }, missing);
         }
-        let need = locked.shard.need(hash, &shared.algorithm, units);
         let missing = match &shared.algorithm {
             Algorithm::Level(_) => 0,
             algorithm => locked.shard.missing(hash, algorithm, self.now_ns),
         };
+        let need = locked.shard.need(hash, &shared.algorithm, adds(missing));
         let has_entry = missing > 0 || locked.shard.count(hash).is_some();
         if !has_entry || need.cells > Space::COUNT.cells {
             let wanted = locked.promised.plus(need);
