@@ -76,6 +76,13 @@ impl Charge {
         self.scale_owed(|_| true, i128::from(self.ticks), i128::from(before));
     }
 
+    /// Bytes that it takes beside itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let count = self.count().map_or(0, |count| size_of::<Count>() + count.heap_bytes());
+        let spilled = if self.owed.spilled() { self.owed.capacity() } else { 0 };
+        count + spilled * size_of::<Owed>()
+    }
+
     /// What is charged, by the times at which it was spent; none where nothing counts, or where the
     /// algorithm keeps a level.
     pub(crate) fn count(&self) -> Option<&Count> {
