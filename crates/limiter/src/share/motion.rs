@@ -200,6 +200,17 @@ impl Motion {
         untold.saturating_add(self.returned).saturating_sub(reserved)
     }
 
+    /// Units of the time `when` that were spent here and that peers may not know; none where those on
+    /// their way may be of another time.
+    pub(crate) fn unknown_of(&self, when: When) -> Option<i64> {
+        if when == When::Untimed {
+            return Some(self.unpublished.saturating_add(self.in_flight));
+        }
+        let unpublished = self.times.iter().filter(|(of, _)| *of == when);
+        let unpublished = unpublished.fold(0, |sum: i64, (_, units)| sum.saturating_add(*units));
+        (self.opens == 0).then_some(unpublished)
+    }
+
     /// Whether every peer has acknowledged what is reserved.
     pub(crate) fn is_settled(&self) -> bool {
         self.settles_after == Some(0)

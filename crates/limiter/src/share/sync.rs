@@ -338,7 +338,10 @@ impl Limiter {
     /// peer's would have to be believed although this node knows of more spends.
     fn echo(&self, account: &mut Account<'_>, theirs: i128) {
         let shared = account.shared();
-        let flying = account.motion().map_or(0, |m| m.unpublished.saturating_add(m.in_flight));
+        let when = account.when();
+        let Some(flying) = account.motion().map_or(Some(0), |it| it.unknown_of(when)) else {
+            return;
+        };
         let mine = account.level() + shared.signed_ticks(flying);
         let full = shared.full();
         let beyond = mine - theirs - shared.ticks(2) - full / ECHO_BAND;
