@@ -235,7 +235,8 @@ impl<'a> Account<'a> {
             charge.ticks = charge.ticks.max(least);
             let is_clipped = charge.add(ticks, missing_max);
             charge.ticks = charge.ticks.max(least);
-            charge.relief = charge.relief.min(charge.ticks.max(0));
+            let relief = charge.relief();
+            charge.set_relief(relief);
             return if is_clipped { Charged::Clipped } else { Charged::Whole };
         };
         let units = within(ticks, shared, missing_max, charge.ticks);

@@ -82,7 +82,7 @@ impl Limiter {
         let now_ns = all.now_ns();
         for shard in all.shards() {
             let Some(ledger) = shard.ledger_mut() else { continue };
-            ledger.charges_mut().for_each(|charge| charge.relief = 0);
+            ledger.charges_mut().for_each(|charge| charge.set_relief(0));
             let mut dirty = Vec::new();
             for motion in ledger.motions_mut() {
                 motion.fade(now_ns);
@@ -219,9 +219,10 @@ impl Limiter {
                 let Some(mut charge) = account.ledger().and_then(|l| l.charge(bucket.hash)) else {
                     return;
                 };
-                let known = i128::from(charge.ticks) - i128::from(charge.relief) - ticks;
+                let before = charge.relief();
+                let known = i128::from(charge.ticks) - i128::from(before) - ticks;
                 let relief = known.max(0) * (old_n - n) / old_n;
-                charge.relief = charge.relief.saturating_add(saturated(relief));
+                charge.set_relief(before.saturating_add(saturated(relief)));
             });
         }
     }

@@ -287,3 +287,35 @@ fn a_drained_log_has_no_more_while_members_are_missing_and_memory_is_full() {
     assert!(!spend("victim", 1));
     assert_eq!(node.counts().full, full, "the overflow bucket was not asked");
 }
+
+/// The wait that was told stays true, however often somebody looks or is denied meanwhile.
+#[test]
+fn the_wait_of_a_log_is_exact_after_two_cuts_whoever_asks_before() {
+    let group = Group::sharing(5, Quota::SlidingLog { limit: 100, period_ns: HOUR });
+    let three: Members = (0..3).collect();
+    group.regroup(START, &[three, (3..5).collect()]);
+    for n in 0..20 {
+        assert_eq!(group.passes(0, START + n * SECOND, "k", 1), 1);
+        exchange_within(&group, START + n * SECOND, &[three, (3..5).collect()]);
+    }
+    let now = START + 20 * SECOND;
+    group.regroup(now, &[(0..2).collect(), Members::only(2), (3..5).collect()]);
+    let pair: Members = (0..2).collect();
+    let mut spent = 0;
+    for n in 0..100 {
+        let now = now + n * SECOND;
+        spent += group.passes(0, now, "k", 1);
+        exchange_within(&group, now, &[pair, Members::only(2), (3..5).collect()]);
+    }
+    let now = now + 100 * SECOND;
+    let denied = check(&group.nodes[0], now, "k");
+    assert_eq!((denied.allowed, denied.reason), (false, limiter::Reason::Limit), "{spent}");
+    let free_at = now + denied.retry_after.to_ns();
+    let mut at = now;
+    while at < free_at {
+        assert!(!check(&group.nodes[0], at, "k").allowed);
+        at += SECOND / 2;
+    }
+    assert!(!check(&group.nodes[0], free_at - 1, "k").allowed);
+    assert!(check(&group.nodes[0], free_at, "k").allowed);
+}
