@@ -3,7 +3,7 @@
 
 use super::charge::Charge;
 use super::delta::{Bucket, When};
-use super::ledger::Ledger;
+use super::ledger::{Ledger, Row};
 use super::members::Members;
 use super::motion::Motion;
 use super::stand::{SharedBucket, Stand};
@@ -59,7 +59,7 @@ impl<'a> Account<'a> {
 
     fn touch(&mut self) {
         let (now_ns, hash) = (self.now_ns, self.bucket.hash);
-        if let Some(motion) = self.motion() {
+        if let Some(mut motion) = self.motion() {
             motion.fade(now_ns);
         }
         if !self.shard.ledger().is_some_and(|ledger| ledger.has_charge(hash)) {
@@ -77,13 +77,13 @@ impl<'a> Account<'a> {
     }
 
     /// The motion, if the bucket has one.
-    pub(crate) fn motion(&mut self) -> Option<&mut Motion> {
+    pub(crate) fn motion(&mut self) -> Option<Row<'_, Motion>> {
         let hash = self.bucket.hash;
         self.ledger()?.motion(hash)
     }
 
     /// The motion, made if there is none; none if there is no room.
-    pub(crate) fn motion_or_new(&mut self) -> Option<&mut Motion> {
+    pub(crate) fn motion_or_new(&mut self) -> Option<Row<'_, Motion>> {
         let (bucket, now_ns) = (self.bucket, self.now_ns);
         self.ledger()?.motion_or_new(bucket, now_ns)
     }
@@ -92,10 +92,8 @@ impl<'a> Account<'a> {
     pub(crate) fn mark_dirty(&mut self) {
         let bucket = self.bucket;
         let Some(ledger) = self.ledger() else { return };
-        if let Some(motion) = ledger.motion(bucket.hash)
-            && !motion.is_dirty
-        {
-            motion.is_dirty = true;
+        let motion = ledger.motion(bucket.hash);
+        if motion.is_some_and(|mut motion| !std::mem::replace(&mut motion.is_dirty, true)) {
             ledger.dirty.push(bucket);
         }
     }
@@ -103,7 +101,7 @@ impl<'a> Account<'a> {
     /// Asks for an early flush; true if the bucket must be put among those that did. While a batch
     /// that carries it is open, the wish waits for that batch.
     pub(crate) fn ask_early(&mut self) -> bool {
-        let Some(motion) = self.motion() else { return false };
+        let Some(mut motion) = self.motion() else { return false };
         if motion.opens > 0 {
             motion.is_again = true;
             return false;
@@ -224,30 +222,32 @@ impl<'a> Account<'a> {
         let missing_max = shared.missing_max(ledger.view.size());
         let least = -i64::try_from(self.missing()).unwrap_or(i64::MAX);
         let now = self.now();
-        let Some(charge) = self.ledger().and_then(|l| l.charge_or_new(bucket, now_ns)) else {
+        let has_room = self.has_room_to_charge(ticks);
+        let row = self.ledger().filter(|_| has_room);
+        let Some(mut charge) = row.and_then(|ledger| ledger.charge_or_new(bucket, now_ns)) else {
             // No row is free. Taken from the common level it weighs n/N of what it should on this
             // group's part; forgotten it would weigh nothing.
             return self.lower(ticks, when);
         };
-        if let Some(counter) = shared.counter() {
-            let units = within(ticks, shared, missing_max, charge.ticks);
-            let added = charge.change_count(counter, now, |it| counter.add(it, when, units, now));
-            // What was given back of spends that everybody knows counts no longer in the common level.
-            let rest = shared.signed_ticks(units - added);
-            let is_clipped = shared.signed_ticks(units) < ticks;
-            return match rest {
-                0 if is_clipped => Charged::Clipped,
-                0 => Charged::Whole,
-                rest => self.lower(rest, when),
-            };
+        let Some(counter) = shared.counter() else {
+            // Units given back fill the level and no more, as they do while nobody is missing: what was
+            // refilled for them meanwhile is not kept for later.
+            charge.ticks = charge.ticks.max(least);
+            let is_clipped = charge.add(ticks, missing_max);
+            charge.ticks = charge.ticks.max(least);
+            let relief = charge.relief();
+            charge.set_relief(relief);
+            return if is_clipped { Charged::Clipped } else { Charged::Whole };
+        };
+        let units = within(ticks, shared, missing_max, charge.ticks);
+        let added = charge.change_count(counter, now, |it| counter.add(it, when, units, now));
+        drop(charge);
+        // What was given back of spends that everybody knows counts no longer in the common level.
+        match shared.signed_ticks(units - added) {
+            0 if shared.signed_ticks(units) < ticks => Charged::Clipped,
+            0 => Charged::Whole,
+            rest => self.lower(rest, when),
         }
-        // Units given back fill the level and no more, as they do while nobody is missing: what was
-        // refilled for them meanwhile is not kept for later.
-        charge.ticks = charge.ticks.max(least);
-        let is_clipped = charge.add(ticks, missing_max);
-        charge.ticks = charge.ticks.max(least);
-        charge.relief = charge.relief.min(charge.ticks.max(0));
-        if is_clipped { Charged::Clipped } else { Charged::Whole }
     }
 
     /// Adds `ticks` of the time `when` to the charge, members missing or not, within the deepest debt;
@@ -255,8 +255,11 @@ impl<'a> Account<'a> {
     pub(crate) fn add_charge(&mut self, ticks: i128, when: When) -> bool {
         let (bucket, now_ns, shared, now) = (self.bucket, self.now_ns, self.shared, self.now());
         let missing_max = shared.missing_max(self.members());
+        if !self.has_room_to_charge(ticks) {
+            return false;
+        }
         let charge = self.ledger().and_then(|ledger| ledger.charge_or_new(bucket, now_ns));
-        let Some(charge) = charge else { return false };
+        let Some(mut charge) = charge else { return false };
         match shared.counter() {
             None => drop(charge.add(ticks, missing_max)),
             Some(counter) => {
@@ -265,6 +268,16 @@ impl<'a> Account<'a> {
             }
         }
         true
+    }
+
+    /// Whether there is room to charge `ticks`, in a row that there is or may be.
+    fn has_room_to_charge(&mut self, ticks: i128) -> bool {
+        let missing_max = self.shared.missing_max(self.members());
+        let units = within(ticks, self.shared, missing_max, self.charged());
+        let units = u64::try_from(units).unwrap_or(0);
+        let need = self.shard.need_of_charge(self.bucket.hash, &self.shared.algorithm, units);
+        // What fits into the memory that the row has needs no room, however full the shard is.
+        units == 0 || need == Space::NONE || self.shard.has_room(need)
     }
 
     /// Makes the charge `ticks`, within the deepest debt.
@@ -278,7 +291,7 @@ impl<'a> Account<'a> {
     /// Charges nothing any more of a bucket that counts; what is owed stays.
     pub(crate) fn clear_charge_count(&mut self, counter: &Counter) {
         let (hash, now) = (self.bucket.hash, self.now());
-        if let Some(charge) = self.ledger().and_then(|ledger| ledger.charge(hash)) {
+        if let Some(mut charge) = self.ledger().and_then(|ledger| ledger.charge(hash)) {
             charge.change_count(counter, now, |it| *it = counter.fresh(now));
         }
     }
@@ -300,7 +313,7 @@ impl<'a> Account<'a> {
     pub(crate) fn give_back(&mut self, counter: &Counter, units: u64) -> Vec<(When, u64)> {
         let (hash, now) = (self.bucket.hash, self.now());
         let mut taken = Vec::new();
-        if let Some(charge) = self.ledger().and_then(|ledger| ledger.charge(hash)) {
+        if let Some(mut charge) = self.ledger().and_then(|ledger| ledger.charge(hash)) {
             taken.extend(charge.change_count(counter, now, |it| counter.give_back(it, units, now)));
         }
         let left = match units {
@@ -318,7 +331,7 @@ impl<'a> Account<'a> {
     /// Shrinks what is owed to any of `peers` to `part` of `whole`.
     pub(crate) fn shrink_owed_to(&mut self, peers: Members, part: i128, whole: i128) {
         let hash = self.bucket.hash;
-        if let Some(charge) = self.ledger().and_then(|ledger| ledger.charge(hash)) {
+        if let Some(mut charge) = self.ledger().and_then(|ledger| ledger.charge(hash)) {
             charge.shrink_owed_to(peers, part, whole);
         }
     }
@@ -426,7 +439,7 @@ impl<'a> Account<'a> {
     pub(crate) fn owe(&mut self, (peers, seq): (Members, u64), when: When, ticks: i64) -> bool {
         let (bucket, now_ns, counter) = (self.bucket, self.now_ns, self.shared.counter());
         let charge = self.ledger().and_then(|ledger| ledger.charge_or_new(bucket, now_ns));
-        charge.map(|charge| charge.owe(counter, (peers, seq), when, ticks)).is_some()
+        charge.map(|mut charge| charge.owe(counter, (peers, seq), when, ticks)).is_some()
     }
 
     pub(crate) fn shared(&self) -> &'a SharedBucket {
@@ -456,12 +469,17 @@ pub(crate) fn drain(
     now: Now,
 ) {
     let (n, size) = (ledger.view.reach(), ledger.view.size());
-    let Some(charge) = ledger.charge(hash) else { return };
+    let Some(mut charge) = ledger.charge(hash) else { return };
     match shared.counter() {
-        None => charge.drain(now.ns, refill(charge, shared, full_at, now.ns), n, size),
+        None => {
+            let refilled = refill(&charge, shared, full_at, now.ns);
+            charge.drain(now.ns, refilled, n, size);
+        }
         Some(counter) => charge.age(counter, now),
     }
-    if charge.is_settled() {
+    let is_settled = charge.is_settled();
+    drop(charge);
+    if is_settled {
         ledger.remove_charge(hash);
     }
 }

@@ -20,8 +20,12 @@ pub(crate) struct Charge {
     pub(crate) ticks: i64,
     /// The same as a count, where the algorithm counts; `ticks` are what is missing by it.
     count: Option<Box<Count>>,
-    /// The part of `ticks` that members lost in a later step know and pay for out of their part.
-    pub(crate) relief: i64,
+    /// The part of `ticks` that members lost in a later step know and pay for out of their part; where the
+    /// algorithm counts, when `relief_of` ticks were charged. It ages with them, and is reckoned anew
+    /// from there each time, so that nothing is rounded away by looking.
+    relief: i64,
+    /// See `relief`; 0 where the algorithm keeps a level.
+    relief_of: i64,
     /// Time up to which refill of the full level has paid the charge back.
     drained_ns: u64,
     /// What the last drain left over, in 1/N of a tick.
@@ -47,7 +51,16 @@ struct Owed {
 impl Charge {
     pub(crate) fn new(bucket: Bucket, now_ns: u64) -> Self {
         let owed = SmallVec::new();
-        Self { bucket, ticks: 0, count: None, relief: 0, drained_ns: now_ns, remainder: 0, owed }
+        Self {
+            bucket,
+            ticks: 0,
+            count: None,
+            relief: 0,
+            relief_of: 0,
+            drained_ns: now_ns,
+            remainder: 0,
+            owed,
+        }
     }
 
     /// Adds `ticks`, within `missing_max` either way; whether that cut it.
@@ -76,6 +89,13 @@ impl Charge {
         self.scale_owed(|_| true, i128::from(self.ticks), i128::from(before));
     }
 
+    /// Bytes that it takes beside itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let count = self.count().map_or(0, |count| size_of::<Count>() + count.heap_bytes());
+        let spilled = if self.owed.spilled() { self.owed.capacity() } else { 0 };
+        count + spilled * size_of::<Owed>()
+    }
+
     /// What is charged, by the times at which it was spent; none where nothing counts, or where the
     /// algorithm keeps a level.
     pub(crate) fn count(&self) -> Option<&Count> {
@@ -89,9 +109,10 @@ impl Charge {
         now: Now,
         act: impl FnOnce(&mut Count) -> R,
     ) -> R {
+        let relief = self.relief();
         let result = act(self.count.get_or_insert_with(|| Box::new(counter.fresh(now))));
         self.ticks = saturated(counter.missing(self.count(), now).into());
-        self.relief = self.relief.min(self.ticks.max(0));
+        self.set_relief(relief);
         result
     }
 
@@ -99,12 +120,7 @@ impl Charge {
     /// can no longer count anywhere is no longer owed.
     pub(crate) fn age(&mut self, counter: &Counter, now: Now) {
         self.drained_ns = self.drained_ns.max(now.ns);
-        let before = self.ticks;
         self.ticks = saturated(counter.missing(self.count(), now).into());
-        if before > 0 && self.ticks < before {
-            let relief = i128::from(self.relief) * i128::from(self.ticks) / i128::from(before);
-            self.relief = saturated(relief);
-        }
         if self.count().is_some_and(|count| counter.is_at_rest(count, now.ns)) {
             self.count = None;
         }
@@ -113,9 +129,27 @@ impl Charge {
         self.count = count;
     }
 
+    /// The part of what is charged that members lost in a later step know.
+    pub(crate) fn relief(&self) -> i64 {
+        saturated(self.relief_when(self.ticks.into()))
+    }
+
+    /// The same when `ticks` are charged, if nothing is added.
+    pub(crate) fn relief_when(&self, ticks: i128) -> i128 {
+        let (relief, of) = (i128::from(self.relief), i128::from(self.relief_of));
+        let aged = if of > 0 && ticks < of { relief * ticks / of } else { relief };
+        aged.min(ticks.max(0))
+    }
+
+    /// Makes the relief `ticks`, of what is charged now.
+    pub(crate) fn set_relief(&mut self, ticks: i64) {
+        self.relief = ticks.min(self.ticks.max(0));
+        self.relief_of = if self.count.is_some() { self.ticks } else { 0 };
+    }
+
     /// What it takes from what the group may spend.
     pub(crate) fn burden(&self) -> Burden {
-        let ticks = i128::from(self.ticks) - i128::from(self.relief);
+        let ticks = i128::from(self.ticks) - i128::from(self.relief());
         Burden { ticks, remainder: self.remainder }
     }
 

@@ -6,6 +6,7 @@ use super::account::Account;
 use super::delta::{Bucket, When};
 use super::fleet::FleetEvent;
 use super::stand::Stand;
+use super::view::View;
 use crate::algorithm::Counter;
 use crate::hit::{Hit, State};
 use crate::limiter::Question;
@@ -82,8 +83,8 @@ impl Limiter {
             return place;
         };
         let changes = !question.is_peek && question.op != Op::Peek && hit.cost > 0;
-        let State::Bucket { hash, seat, .. } = &mut hit.state else { return place };
-        let bucket = Bucket { slot, hash: *hash };
+        let State::Bucket { shared, hash, seat } = &mut hit.state else { return place };
+        let (shared, bucket) = (*shared, Bucket { slot, hash: *hash });
         let Some(mut account) = self.account_at(locked, bucket) else { return place };
         if account.members() == 1 {
             // Nobody to share with: the bucket is this node's own.
@@ -94,7 +95,15 @@ impl Limiter {
             return Place::None;
         }
         let is_alive = fleet.is_alive(now_ns);
-        seat.stand = Some(account.stand(is_alive, fleet.sync_interval_ns));
+        let stand = account.stand(is_alive, fleet.sync_interval_ns);
+        if !locked.view().is_none_or(View::is_whole) {
+            let is_denied = question.op == Op::Check && !stand.covers(shared.ticks(hit.cost));
+            let adds = changes && matches!(question.op, Op::Check | Op::Debit) && !is_denied;
+            if adds && !locked.promise_charge(bucket.hash, shared, hit.cost) {
+                return Place::None;
+            }
+        }
+        seat.stand = Some(stand);
         place
     }
 
@@ -120,7 +129,7 @@ impl Limiter {
     pub(crate) fn claim(&self, question: &Question, hits: &[Hit<'_>], locked: &mut Locked<'_>) {
         for hit in hits.iter().filter(|hit| hit.cost > 0 && hit.cost <= hit.capacity()) {
             let Some((mut account, stand)) = self.shared_at(hit, locked) else { continue };
-            if let Some(motion) = account.motion()
+            if let Some(mut motion) = account.motion()
                 && !question.is_again
             {
                 motion.attempted = motion.attempted.saturating_add(hit.cost);
@@ -172,14 +181,15 @@ impl Limiter {
         let may_reserve = hit.cost > 1 && stand.has_peers() && account.shared().may_wait();
         let Ok(units) = i64::try_from(hit.cost) else { return false };
         let (shared, when) = (account.shared(), account.when());
-        let Some(motion) = account.motion().filter(|motion| may_reserve && motion.reserved == 0)
-        else {
-            return false;
-        };
-        motion.reserved = hit.cost;
-        motion.reserved_when = when;
-        motion.settles_after = None;
-        motion.spend(shared.counter(), when, units);
+        match account.motion() {
+            Some(mut motion) if may_reserve && motion.reserved == 0 => {
+                motion.reserved = hit.cost;
+                motion.reserved_when = when;
+                motion.settles_after = None;
+                motion.spend(shared.counter(), when, units);
+            }
+            _ => return false,
+        }
         account.charge(shared.ticks(hit.cost), when);
         account.mark_dirty();
         self.ask_early(&mut account);
@@ -253,7 +263,7 @@ impl Limiter {
         let Some(mut account) = self.account_at(locked, bucket) else { return };
         let shared = account.shared();
         let (ticks, mut when) = (shared.ticks(hit.cost), When::Untimed);
-        if let Some(motion) = account.motion() {
+        if let Some(mut motion) = account.motion() {
             when = motion.reserved_when;
             motion.reserved = motion.reserved.saturating_sub(hit.cost);
             motion.settles_after = None;
@@ -306,7 +316,7 @@ impl Limiter {
         if units != 0 {
             let (ticks, when) = (shared.signed_ticks(units), account.when());
             account.charge(ticks, when);
-            if let Some(motion) = account.motion() {
+            if let Some(mut motion) = account.motion() {
                 motion.spend(shared.counter(), when, units);
             }
             account.mark_dirty();
@@ -366,7 +376,7 @@ impl Limiter {
 /// Takes up to `units` off what counts in `account`, and publishes that; gives how many.
 fn give_back(account: &mut Account<'_>, counter: &Counter, units: u64) -> u64 {
     let taken = account.give_back(counter, units);
-    if let Some(motion) = account.motion() {
+    if let Some(mut motion) = account.motion() {
         for (when, units) in &taken {
             motion.spend(Some(counter), *when, -i64::try_from(*units).unwrap_or(i64::MAX));
         }

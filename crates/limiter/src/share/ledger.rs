@@ -1,6 +1,7 @@
 //! What a shard holds beside its entries on a member of a cluster: the buckets in motion, the charges,
 //! and the buckets that have something to tell.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use hashbrown::HashTable;
@@ -32,6 +33,8 @@ pub(crate) struct Ledger {
     pub(crate) dirty: Vec<Bucket>,
     /// Most rows of either kind.
     rows_max: usize,
+    /// Bytes that rows take beside their tables: the times of logs.
+    heap_bytes: usize,
     /// Time of the last look for motions at rest.
     retained_ns: u64,
 }
@@ -44,12 +47,14 @@ impl Ledger {
             charges: HashTable::new(),
             dirty: Vec::new(),
             rows_max,
+            heap_bytes: 0,
             retained_ns: 0,
         }
     }
 
-    pub(crate) fn motion(&mut self, hash: u64) -> Option<&mut Motion> {
-        self.motions.find_mut(hash, |motion| motion.bucket.hash == hash)
+    pub(crate) fn motion(&mut self, hash: u64) -> Option<Row<'_, Motion>> {
+        let row = self.motions.find_mut(hash, |motion| motion.bucket.hash == hash)?;
+        Some(Row::new(row, Motion::heap_bytes, &mut self.heap_bytes))
     }
 
     pub(crate) fn motion_ref(&self, hash: u64) -> Option<&Motion> {
@@ -57,7 +62,7 @@ impl Ledger {
     }
 
     /// The motion of `bucket`, made if there is none; none if there is no room.
-    pub(crate) fn motion_or_new(&mut self, bucket: Bucket, now_ns: u64) -> Option<&mut Motion> {
+    pub(crate) fn motion_or_new(&mut self, bucket: Bucket, now_ns: u64) -> Option<Row<'_, Motion>> {
         if self.motions.find(bucket.hash, |motion| motion.bucket.hash == bucket.hash).is_none() {
             if self.motions.len() >= self.rows_max
                 && now_ns.saturating_sub(self.retained_ns) >= RETAIN_EVERY_NS
@@ -89,14 +94,22 @@ impl Ledger {
         if self.motions.capacity() > 64 && self.motions.len() < self.motions.capacity() / 4 {
             self.motions.shrink_to(self.motions.len() * 2, |motion| motion.bucket.hash);
         }
+        self.recount();
+    }
+
+    /// Counts anew what all rows take beside their tables. Comes after they were changed all at once.
+    pub(crate) fn recount(&mut self) {
+        let motions = self.motions.iter().map(Motion::heap_bytes).sum::<usize>();
+        self.heap_bytes = motions + self.charges.iter().map(Charge::heap_bytes).sum::<usize>();
     }
 
     pub(crate) fn motions_mut(&mut self) -> impl Iterator<Item = &mut Motion> {
         self.motions.iter_mut()
     }
 
-    pub(crate) fn charge(&mut self, hash: u64) -> Option<&mut Charge> {
-        self.charges.find_mut(hash, |charge| charge.bucket.hash == hash)
+    pub(crate) fn charge(&mut self, hash: u64) -> Option<Row<'_, Charge>> {
+        let row = self.charges.find_mut(hash, |charge| charge.bucket.hash == hash)?;
+        Some(Row::new(row, Charge::heap_bytes, &mut self.heap_bytes))
     }
 
     pub(crate) fn charge_ref(&self, hash: u64) -> Option<&Charge> {
@@ -116,7 +129,7 @@ impl Ledger {
     }
 
     /// The charge of `bucket`, made if there is none; none if there is no room.
-    pub(crate) fn charge_or_new(&mut self, bucket: Bucket, now_ns: u64) -> Option<&mut Charge> {
+    pub(crate) fn charge_or_new(&mut self, bucket: Bucket, now_ns: u64) -> Option<Row<'_, Charge>> {
         if !self.has_charge(bucket.hash) {
             if self.charges.len() >= self.rows_max {
                 return None;
@@ -157,17 +170,21 @@ impl Ledger {
         if self.charges.is_empty() {
             self.charges = HashTable::new();
         }
+        self.recount();
     }
 
     pub(crate) fn remove_charge(&mut self, hash: u64) {
         if let Ok(charge) = self.charges.find_entry(hash, |charge| charge.bucket.hash == hash) {
-            charge.remove();
+            let (charge, _) = charge.remove();
+            self.heap_bytes = self.heap_bytes.saturating_sub(charge.heap_bytes());
         }
     }
 
     /// All charges, which are no longer here.
     pub(crate) fn take_charges(&mut self) -> impl Iterator<Item = Charge> {
-        std::mem::take(&mut self.charges).into_iter()
+        let charges = std::mem::take(&mut self.charges);
+        self.recount();
+        charges.into_iter()
     }
 
     pub(crate) fn lens(&self) -> (usize, usize) {
@@ -175,10 +192,50 @@ impl Ledger {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.motions.allocation_size() + self.charges.allocation_size()
+        self.motions.allocation_size() + self.charges.allocation_size() + self.heap_bytes
+    }
+
+    /// Bytes that rows take beside their tables.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.heap_bytes
     }
 
     pub(crate) fn rows_max(&self) -> usize {
         self.rows_max
+    }
+}
+
+/// A row that may be changed. What it takes beside its table is counted when that is done.
+pub(crate) struct Row<'l, T> {
+    row: &'l mut T,
+    bytes: fn(&T) -> usize,
+    before: usize,
+    all: &'l mut usize,
+}
+
+impl<'l, T> Row<'l, T> {
+    fn new(row: &'l mut T, bytes: fn(&T) -> usize, all: &'l mut usize) -> Self {
+        let before = bytes(row);
+        Self { row, bytes, before, all }
+    }
+}
+
+impl<T> Deref for Row<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.row
+    }
+}
+
+impl<T> DerefMut for Row<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.row
+    }
+}
+
+impl<T> Drop for Row<'_, T> {
+    fn drop(&mut self) {
+        *self.all = (*self.all + (self.bytes)(self.row)).saturating_sub(self.before);
     }
 }

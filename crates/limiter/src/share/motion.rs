@@ -11,6 +11,8 @@ pub(super) const CLAIMS_PART: u64 = 16;
 
 /// Most times at which one node spent of a bucket and told nobody: twice as many as can still count.
 const TIMES_MAX: usize = 2_048;
+/// Room for so many is kept when they were told, for the next.
+const TIMES_KEPT: usize = 4;
 
 /// What is known of a bucket while it moves. Demand is in the fixed point of [`super::demand`].
 #[derive(Clone, Debug)]
@@ -75,6 +77,11 @@ impl Motion {
             is_early: false,
             is_again: false,
         }
+    }
+
+    /// Bytes that it takes beside itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.times.capacity() * size_of::<(When, i64)>()
     }
 
     /// Lets demand fade up to `now_ns`. Comes before everything that reads it.
@@ -169,6 +176,7 @@ impl Motion {
     pub(crate) fn publish(&mut self, demand: u32) -> i64 {
         let spent = std::mem::take(&mut self.unpublished);
         self.times.clear();
+        self.times.shrink_to(TIMES_KEPT);
         self.open(spent);
         self.told = self.told.saturating_add(demand);
         self.heard = 0;
@@ -190,6 +198,17 @@ impl Motion {
         let reserved = i64::try_from(reserved).unwrap_or(i64::MAX);
         let untold = self.unpublished.saturating_add(self.in_flight);
         untold.saturating_add(self.returned).saturating_sub(reserved)
+    }
+
+    /// Units of the time `when` that were spent here and that peers may not know; none where those on
+    /// their way may be of another time.
+    pub(crate) fn unknown_of(&self, when: When) -> Option<i64> {
+        if when == When::Untimed {
+            return Some(self.unpublished.saturating_add(self.in_flight));
+        }
+        let unpublished = self.times.iter().filter(|(of, _)| *of == when);
+        let unpublished = unpublished.fold(0, |sum: i64, (_, units)| sum.saturating_add(*units));
+        (self.opens == 0).then_some(unpublished)
     }
 
     /// Whether every peer has acknowledged what is reserved.

@@ -88,7 +88,7 @@ impl Limiter {
                 }
                 let others = shared.scale.convert(standing.others, standing.shift);
                 if others > 0
-                    && let Some(motion) = account.motion_or_new()
+                    && let Some(mut motion) = account.motion_or_new()
                 {
                     motion.others = others;
                 }
@@ -141,14 +141,21 @@ fn restore_count(account: &mut Account<'_>, counter: &Counter, standings: &[Stan
     account.set_count(&common);
     account.clear_charge_count(counter);
     for standing in standings {
-        account.add_charge(standing.charge.into(), standing.when);
+        add_or_lower(account, standing.charge.into(), standing.when);
     }
     for (when, units) in own {
         let ticks = account.shared().signed_ticks(units);
         if units > 0 {
-            account.add_charge(ticks, when);
+            add_or_lower(account, ticks, when);
         } else {
             account.charge(ticks, when);
         }
+    }
+}
+
+/// Charges `ticks` or, where there is no room to count them apart, takes them from the common level.
+fn add_or_lower(account: &mut Account<'_>, ticks: i128, when: When) {
+    if !account.add_charge(ticks, when) {
+        account.lower(ticks, when);
     }
 }

@@ -82,7 +82,7 @@ impl Limiter {
         let now_ns = all.now_ns();
         for shard in all.shards() {
             let Some(ledger) = shard.ledger_mut() else { continue };
-            ledger.charges_mut().for_each(|charge| charge.relief = 0);
+            ledger.charges_mut().for_each(|charge| charge.set_relief(0));
             let mut dirty = Vec::new();
             for motion in ledger.motions_mut() {
                 motion.fade(now_ns);
@@ -162,6 +162,7 @@ impl Limiter {
             for charge in shard.ledger_mut().into_iter().flat_map(Ledger::charges_mut) {
                 charge.tag(peer, tagged.get(&charge.bucket).map_or(&[][..], Vec::as_slice));
             }
+            shard.ledger_mut().into_iter().for_each(Ledger::recount);
         });
     }
 
@@ -215,12 +216,13 @@ impl Limiter {
                 let unpublished = account.motion().map_or(0, |motion| motion.unpublished);
                 let units = unknown.get(&bucket).copied().unwrap_or(0) + i128::from(unpublished);
                 let ticks = units * i128::from(account.shared().per_unit());
-                let Some(charge) = account.ledger().and_then(|l| l.charge(bucket.hash)) else {
+                let Some(mut charge) = account.ledger().and_then(|l| l.charge(bucket.hash)) else {
                     return;
                 };
-                let known = i128::from(charge.ticks) - i128::from(charge.relief) - ticks;
+                let before = charge.relief();
+                let known = i128::from(charge.ticks) - i128::from(before) - ticks;
                 let relief = known.max(0) * (old_n - n) / old_n;
-                charge.relief = charge.relief.saturating_add(saturated(relief));
+                charge.set_relief(before.saturating_add(saturated(relief)));
             });
         }
     }
@@ -314,8 +316,11 @@ fn fold(
 /// count to the charge.
 fn fold_count(account: &mut Account<'_>, counter: &Counter, units: i128, when: When) {
     let Ok(units) = u64::try_from(units) else { return };
-    let moved = account.take(counter, when, units);
-    account.add_charge(account.shared().ticks(moved), when);
+    let moved = account.shared().ticks(account.take(counter, when, units));
+    if !account.add_charge(moved, when) {
+        // No room to count it apart: it stays where it was.
+        account.lower(moved, when);
+    }
 }
 
 fn sums_of(list: &[(Bucket, When, i64)]) -> HashMap<(Bucket, When), i128> {

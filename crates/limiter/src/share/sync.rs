@@ -51,8 +51,8 @@ impl Limiter {
                 let Some(ledger) = shard.ledger_mut() else { return };
                 for bucket in std::mem::take(&mut ledger.dirty) {
                     let Some(mut account) = self.account(shard, bucket, now_ns) else { continue };
-                    if let Some(motion) = account.motion() {
-                        motion.is_dirty = false;
+                    let motion = account.motion();
+                    if motion.map(|mut motion| motion.is_dirty = false).is_some() {
                         self.flush(&mut account, bucket, Flush::Tick { is_calm }, unlinked, out);
                     }
                 }
@@ -123,7 +123,7 @@ impl Limiter {
         for delta in deltas {
             self.store().with(delta.bucket.hash, now_ns, self.plan(), |shard, now| {
                 let Some(mut account) = self.account(shard, delta.bucket, now) else { return };
-                let Some(motion) = account.motion() else { return };
+                let Some(mut motion) = account.motion() else { return };
                 motion.close(delta.spent);
                 let known =
                     if motion.opens == 0 { motion.told } else { delta.demand.min(motion.told) };
@@ -133,6 +133,7 @@ impl Limiter {
                     *left = left.saturating_sub(1);
                 }
                 let asks = motion.opens == 0 && std::mem::take(&mut motion.is_again);
+                drop(motion);
                 if asks {
                     self.ask_early(&mut account);
                 }
@@ -241,7 +242,7 @@ impl Limiter {
         let (dead, now_when) = (account.dead_times(), account.when());
         let Some(ledger) = account.ledger() else { return };
         let n = ledger.view.reach();
-        let Some(motion) = account.motion() else { return };
+        let Some(mut motion) = account.motion() else { return };
         let is_forced = flush == Flush::Forced;
         let was_early = std::mem::take(&mut motion.is_early);
         if flush == Flush::Early && !was_early {
@@ -250,6 +251,7 @@ impl Limiter {
         }
         if motion.opens >= OPENS_MAX || (motion.opens > 0 && !is_forced) {
             motion.is_again |= was_early;
+            drop(motion);
             account.mark_dirty();
             return;
         }
@@ -268,6 +270,7 @@ impl Limiter {
         if reserved && motion.settles_after.is_none() {
             motion.settles_after = Some(motion.opens);
         }
+        drop(motion);
         let shift = shared.scale.shift;
         let level = level.filter(|_| when == now_when);
         let last = Delta { bucket, spent, demand, shift, reserved, level, when };
@@ -306,7 +309,7 @@ impl Limiter {
         let n = ledger.view.reach();
         let claim = shared.scale.convert(delta.demand, delta.shift).min(shared.scale.fair(1));
         let motion = if claim > 0 { account.motion_or_new() } else { account.motion() };
-        let Some(motion) = motion else {
+        let Some(mut motion) = motion else {
             if claim > 0 {
                 fleet.event(FleetEvent::RowsFull);
             }
@@ -335,7 +338,10 @@ impl Limiter {
     /// peer's would have to be believed although this node knows of more spends.
     fn echo(&self, account: &mut Account<'_>, theirs: i128) {
         let shared = account.shared();
-        let flying = account.motion().map_or(0, |m| m.unpublished.saturating_add(m.in_flight));
+        let when = account.when();
+        let Some(flying) = account.motion().map_or(Some(0), |it| it.unknown_of(when)) else {
+            return;
+        };
         let mine = account.level() + shared.signed_ticks(flying);
         let full = shared.full();
         let beyond = mine - theirs - shared.ticks(2) - full / ECHO_BAND;

@@ -22,15 +22,13 @@ pub(crate) fn fits_after(
     if cost > shared.part(full, view, hash) {
         return None;
     }
-    let charge = ledger.charge_ref(hash);
-    let charged = charge.and_then(|charge| charge.count());
-    let charged_now = i128::from(counter.missing(charged, now)).max(1);
-    let relief = charge.map_or(0, |charge| i128::from(charge.relief));
+    let row = ledger.charge_ref(hash);
+    let charged = row.and_then(|row| row.count());
     let fits = |after_ns: u64| {
         let at = Now { ns: now.ns + after_ns, unix_ns: now.unix_ns + after_ns };
         let level = full - i128::from(counter.missing(count, at));
         let charge = i128::from(counter.missing(charged, at));
-        let burden = charge - relief * charge / charged_now;
+        let burden = charge - row.map_or(0, |row| row.relief_when(charge));
         shared.part(level, view, hash) - burden >= cost
     };
     // Both age, and nothing is added: what fits once goes on to fit, at the latest when both are empty.

@@ -330,6 +330,26 @@ impl Locked<'_> {
         (place, missing)
     }
 
+    /// Whether there is room for `units` more of the bucket `hash` where they are charged while members
+    /// are missing. It is this request's from now on.
+    pub(crate) fn promise_charge(&mut self, hash: u64, shared: &SharedBucket, units: u64) -> bool {
+        let index = self.store.shard_of(hash);
+        let Some(locked) = self.shards.iter_mut().find(|it| it.index == index) else {
+            return false;
+        };
+        let need = locked.shard.need_of_charge(hash, &shared.algorithm, units);
+        if need.cells > 0 {
+            let wanted = locked.promised.plus(need);
+            let (has_room, evicted) = locked.shard.make_room(wanted, self.now_ns, self.plan);
+            self.evicted += evicted;
+            if !has_room {
+                return false;
+            }
+            locked.promised = wanted;
+        }
+        true
+    }
+
     /// As [`Locked::find`], but changes nothing: whether there would be room for a new entry, without
     /// making it.
     pub(crate) fn look(&self, hash: u64, shared: &SharedBucket) -> (Place, u64) {

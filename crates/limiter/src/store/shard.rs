@@ -6,7 +6,7 @@ use super::counts::Counts;
 use crate::algorithm::{Algorithm, Count, Counter, Now, TokenBucket};
 use crate::matching::Slot;
 use crate::plan::Plan;
-use crate::share::{Ledger, SharedBucket, drain};
+use crate::share::{Charge, Ledger, SharedBucket, drain};
 
 /// Buckets of a shard's table when it has grown as far as it may. Moving its entries to another table
 /// is the longest thing that a single check can have to wait for.
@@ -194,7 +194,8 @@ impl Shard {
         let counts = self.counts().map_or(0, |counts| {
             counts.len() * COUNT_CELLS as usize + counts.heap_bytes().div_ceil(CELL_BYTES)
         });
-        self.table.len() + counts
+        let ledger = self.ledger().map_or(0, |it| it.heap_bytes().div_ceil(CELL_BYTES));
+        self.table.len() + counts + ledger
     }
 
     /// Both clocks at `now_ns`.
@@ -279,7 +280,7 @@ impl Shard {
             let missing =
                 full_at.map_or(0, |full_at| TokenBucket::missing(full_at, level.tick(entered_ns)));
             let (n, size) = (ledger.view.reach(), ledger.view.size());
-            if let Some(charge) = ledger.charge(bucket.hash) {
+            if let Some(mut charge) = ledger.charge(bucket.hash) {
                 let passed = level.elapsed(now_ns - entered_ns);
                 charge.drain(now_ns, passed.saturating_sub(u128::from(missing)), n, size);
             }
@@ -311,6 +312,16 @@ impl Shard {
         let entry = if count.is_some() { Space::NONE } else { Space::COUNT };
         let log_bytes = counter.bytes_to_grow(count, units);
         entry.plus(Space::new(0, log_bytes.div_ceil(CELL_BYTES)))
+    }
+
+    /// What `units` more of the bucket `hash` need where they are charged while members are missing, beside
+    /// the row of the charge.
+    pub(crate) fn need_of_charge(&self, hash: u64, algorithm: &Algorithm, units: u64) -> Space {
+        let Algorithm::Count(counter) = algorithm else { return Space::NONE };
+        let count = self.ledger().and_then(|it| it.charge_ref(hash)).and_then(Charge::count);
+        let entry_bytes = if count.is_none() { size_of::<Count>() } else { 0 };
+        let bytes = counter.bytes_to_grow(count, units).saturating_add(entry_bytes);
+        Space { entries: 0, cells: saturated(bytes.div_ceil(CELL_BYTES)) }
     }
 
     /// Ticks missing in the bucket `hash`.

@@ -1,6 +1,7 @@
 //! All five algorithms through the limiter's public face, on one node.
 
 mod agreement;
+mod full;
 mod model;
 mod rooms;
 mod values;

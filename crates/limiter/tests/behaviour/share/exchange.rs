@@ -1,6 +1,6 @@
 //! Nodes that reach each other: what one spends the others hear once, and a share at a time is spent.
 
-use limiter::{Accuracy, Limit, Members, Op, Reason, Request};
+use limiter::{Accuracy, Limit, Members, Op, Quota, Reason, Request};
 
 use super::Group;
 use crate::support::{HOUR, MS, SECOND, START, bucket, check};
@@ -183,4 +183,25 @@ fn an_echo_lowers_a_level_a_little_and_never_raises_one() {
     assert_eq!(hear(-10), one + one * 7 / 20);
     assert_eq!(hear(-60), one + one / 2, "half of one hundredth of the capacity at most");
     assert_eq!(group.nodes[1].share_counts().echoes, 2);
+}
+
+/// What is on its way of a window that is over is no difference in the next.
+#[test]
+fn no_window_is_lowered_for_what_was_spent_in_the_one_before() {
+    let window = limiter::Window::Period(SECOND);
+    let group = Group::sharing(2, Quota::FixedWindow { limit: 1_000, window });
+    let late = START + SECOND - MS;
+    assert_eq!(group.passes(0, late, "alice", 400), 400);
+    // Told, and not acknowledged before the window ends.
+    let on_its_way = group.due(0, late);
+    group.nodes[1].receive(late, &on_its_way, true, &mut Vec::new());
+    let next = START + SECOND;
+    assert_eq!(group.passes(1, next, "alice", 10), 10);
+    assert_eq!(group.passes(0, next, "alice", 10), 10);
+    let mut deltas = Vec::new();
+    group.nodes[1].collect_due(next, Members::EMPTY, true, super::ALL, &mut deltas);
+    assert!(deltas[0].level.is_some());
+    group.nodes[0].receive(next, &deltas, true, &mut Vec::new());
+    assert_eq!(group.left(next, "alice")[0], 980);
+    assert_eq!(group.nodes[0].share_counts().echoes, 0);
 }

@@ -1,6 +1,6 @@
 //! Members that go missing and come back.
 
-use limiter::{Loss, Members, Op, Request, Sum, When};
+use limiter::{Loss, Members, Op, Quota, Request, Sum, When};
 use proptest::prelude::*;
 
 use super::{Group, view};
@@ -231,4 +231,91 @@ proptest! {
             }
         }
     }
+}
+
+/// What is counted apart while members are missing takes of the same memory, as does what peers owe.
+#[test]
+fn logs_stay_within_the_memory_while_members_are_missing() {
+    let limit = 10_000;
+    let group = Group::sharing(2, Quota::SlidingLog { limit, period_ns: HOUR });
+    group.regroup(START, &[Members::only(0), Members::only(1)]);
+    let mut units = 0;
+    let node = &group.nodes[0];
+    let is_within = || {
+        let usage = node.usage();
+        assert!(usage.table_bytes <= 1 << 20, "{usage:?}");
+    };
+    let all = |n: u64| format!("k{n}");
+    for n in 0..400 {
+        let key = all(n);
+        let request = Request::check(b"", key.as_bytes()).with_cost(limit / 4);
+        for _ in 0..2 {
+            units +=
+                if node.decide(START, &request).unwrap().verdict.allowed { limit / 4 } else { 0 };
+        }
+        is_within();
+    }
+    assert!(units * 8 <= 1 << 20, "{units} units of 8 bytes");
+    assert!(units > limit, "{units} units");
+    let bucket = |hash| limiter::Bucket { slot: 0, hash };
+    for hash in 1..400_u64 {
+        let bucket = bucket(hash.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let sum = Sum { bucket, ticks: i64::MAX, when: When::At { ns: START } };
+        node.charge_sums(START, &[sum]);
+        is_within();
+    }
+    assert!(node.share_counts().dropped > 0);
+}
+
+/// A key that spent its group's part is asked itself, although what is counted apart cannot grow.
+#[test]
+fn a_drained_log_has_no_more_while_members_are_missing_and_memory_is_full() {
+    let group = Group::sharing(2, Quota::SlidingLog { limit: 1_000, period_ns: HOUR });
+    group.regroup(START, &[Members::only(0), Members::only(1)]);
+    let node = &group.nodes[0];
+    let spend = |key: &str, cost| {
+        let request = Request::check(b"", key.as_bytes()).with_cost(cost);
+        node.decide(START, &request).unwrap().verdict.allowed
+    };
+    assert!(spend("victim", 500));
+    let mut n = 0;
+    while node.counts().full == 0 {
+        spend(&format!("k{n}"), 100);
+        n += 1;
+    }
+    let full = node.counts().full;
+    assert!(!spend("victim", 1));
+    assert_eq!(node.counts().full, full, "the overflow bucket was not asked");
+}
+
+/// The wait that was told stays true, however often somebody looks or is denied meanwhile.
+#[test]
+fn the_wait_of_a_log_is_exact_after_two_cuts_whoever_asks_before() {
+    let group = Group::sharing(5, Quota::SlidingLog { limit: 100, period_ns: HOUR });
+    let three: Members = (0..3).collect();
+    group.regroup(START, &[three, (3..5).collect()]);
+    for n in 0..20 {
+        assert_eq!(group.passes(0, START + n * SECOND, "k", 1), 1);
+        exchange_within(&group, START + n * SECOND, &[three, (3..5).collect()]);
+    }
+    let now = START + 20 * SECOND;
+    group.regroup(now, &[(0..2).collect(), Members::only(2), (3..5).collect()]);
+    let pair: Members = (0..2).collect();
+    let mut spent = 0;
+    for n in 0..100 {
+        let now = now + n * SECOND;
+        spent += group.passes(0, now, "k", 1);
+        exchange_within(&group, now, &[pair, Members::only(2), (3..5).collect()]);
+    }
+    let now = now + 100 * SECOND;
+    let denied = check(&group.nodes[0], now, "k");
+    assert_eq!((denied.allowed, denied.reason), (false, limiter::Reason::Limit), "{spent}");
+    let free_at = now + denied.retry_after.to_ns();
+    let mut at = now;
+    while at < free_at {
+        assert!(!check(&group.nodes[0], at, "k").allowed);
+        at += SECOND / 2;
+    }
+    assert!(!check(&group.nodes[0], free_at - 1, "k").allowed);
+    assert!(check(&group.nodes[0], free_at, "k").allowed);
 }
