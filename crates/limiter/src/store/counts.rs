@@ -104,6 +104,11 @@ impl Counts {
         counter.is_none_or(|it| it.is_at_rest(&entry.count, now_ns)).then_some(entry.hash)
     }
 
+    /// Gives back all memory that is not needed.
+    pub(crate) fn fit(&mut self) {
+        self.table.shrink_to(self.table.len() + 1, |entry| entry.hash);
+    }
+
     /// Gives back memory that is no longer used.
     pub(crate) fn shrink(&mut self, capacity_min: usize) {
         let capacity = self.table.capacity();

@@ -42,14 +42,16 @@ impl Layout {
     pub(super) fn new(
         memory_bytes: u64,
         entries_max: Option<u64>,
-        weight: usize,
+        Kinds { weight, is_mixed }: Kinds,
         is_member: bool,
     ) -> Self {
         let to_usize = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         let memory = to_usize(memory_bytes - memory_bytes / ALLOCATOR_PART);
         let wanted = entries_max.map_or(usize::MAX, to_usize).max(1);
         let ledger_bytes = if is_member { LEDGER_BYTES_MAX } else { 0 };
-        let by_memory = match memory / (SHARD_BYTES_MAX + ledger_bytes) {
+        let shard_bytes = if is_mixed { with_both(SHARD_BYTES_MAX) } else { SHARD_BYTES_MAX };
+        let by_memory = match memory / (shard_bytes + ledger_bytes) {
+            0 if is_mixed => entries_in_one_table(memory / 3 * 2),
             0 => entries_in_one_table(memory),
             shards => shards * SHARD_ENTRIES_MAX,
         };
@@ -62,8 +64,27 @@ impl Layout {
     }
 }
 
+/// What kinds of entries a plan needs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kinds {
+    /// The most cells that an entry may take.
+    weight: usize,
+    /// There are levels and counts, and a shard has a table of either.
+    is_mixed: bool,
+}
+
+impl Kinds {
+    pub(super) fn of(plan: &Plan) -> Self {
+        let has = |is_count| {
+            let mut shared = plan.rules().iter().filter_map(Rule::shared);
+            shared.any(|shared| shared.counter().is_some() == is_count)
+        };
+        Self { weight: weight(plan), is_mixed: has(true) && has(false) }
+    }
+}
+
 /// The most cells that an entry of a bucket of `plan` may take.
-pub(super) fn weight(plan: &Plan) -> usize {
+fn weight(plan: &Plan) -> usize {
     let weights = plan.rules().iter().filter_map(Rule::shared).map(|shared| {
         shared.counter().map_or(1, |counter| {
             // A log grows by a part at a time, and holds as much again of debt.
@@ -72,6 +93,12 @@ pub(super) fn weight(plan: &Plan) -> usize {
         })
     });
     weights.max().unwrap_or(1)
+}
+
+/// What two tables take of which each could be as large as `bytes`, and which share its cells: either may
+/// be just too large for half the room that it has.
+pub(super) const fn with_both(bytes: usize) -> usize {
+    bytes / 2 * 3
 }
 
 /// Rows of either kind in the ledger of a shard of at most `entries_max` entries.

@@ -21,7 +21,7 @@ use crate::algorithm::{Algorithm, Count, Counter, Now, TokenBucket};
 use crate::matching::Slot;
 use crate::plan::Plan;
 use crate::share::{Ledger, SharedBucket, View};
-use layout::{Layout, rows_of, weight};
+use layout::{Kinds, Layout, rows_of};
 use overflow::Overflow;
 use shard::{Bucket, Times, buckets_of};
 pub(crate) use shard::{Shard, Space};
@@ -51,7 +51,7 @@ impl Store {
         plan: &Plan,
         view: Option<View>,
     ) -> Self {
-        let layout = Layout::new(memory_bytes, entries_max, weight(plan), view.is_some());
+        let layout = Layout::new(memory_bytes, entries_max, Kinds::of(plan), view.is_some());
         let view = view.map(Arc::new);
         let space = layout.space;
         let ledger =

@@ -3,6 +3,7 @@
 use hashbrown::HashTable;
 
 use super::counts::Counts;
+use super::layout::with_both;
 use crate::algorithm::{Algorithm, Count, Counter, Now, TokenBucket};
 use crate::matching::Slot;
 use crate::plan::Plan;
@@ -358,6 +359,7 @@ impl Shard {
         let (now, rows_max) = (self.now(now_ns), (self.space.cells / COUNT_CELLS) as usize);
         let counts = self.counts.get_or_insert_default();
         let (result, has_grown) = counts.change(bucket, counter, now, rows_max, act);
+        self.fit_both();
         if has_grown {
             // Entries have moved: the sweep starts again, so that it misses none.
             self.hand = 0;
@@ -444,8 +446,30 @@ impl Shard {
                 self.table.insert_unique(entry.hash, entry, |entry| entry.hash);
             }
         }
+        self.fit_both();
         // Entries have moved: the sweep starts again, so that it misses none.
         self.hand = 0;
+    }
+
+    /// Gives back what either table has that the other needs, once both take more than they may.
+    fn fit_both(&mut self) {
+        let counts_bytes = self.counts().map_or(0, Counts::bytes);
+        let bytes_max = with_both(self.space.cells as usize * CELL_BYTES);
+        if counts_bytes > 0 && self.table.allocation_size() + counts_bytes > bytes_max {
+            self.fit();
+        }
+    }
+
+    #[cold]
+    fn fit(&mut self) {
+        let table_buckets = self.table_buckets();
+        self.table.shrink_to(self.table.len() + 1, |entry| entry.hash);
+        if let Some(counts) = &mut self.counts {
+            counts.fit();
+        }
+        if self.table_buckets() != table_buckets {
+            self.hand = 0;
+        }
     }
 
     /// Forgets what counts in the bucket `hash`.
