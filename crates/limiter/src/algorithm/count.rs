@@ -111,8 +111,8 @@ impl Counter {
         let units = usize::try_from(units).unwrap_or(usize::MAX);
         match (self, count) {
             (Self::Window(_), _) => 0,
-            (Self::Log(_), Some(Count::Log(log))) => log.bytes_to_grow(units),
-            (Self::Log(_), _) => Log::default().bytes_to_grow(units),
+            (Self::Log(it), Some(Count::Log(log))) => log.bytes_to_grow(units, it.limit()),
+            (Self::Log(it), _) => Log::default().bytes_to_grow(units, it.limit()),
         }
     }
 

@@ -86,7 +86,7 @@ impl SlidingLog {
     /// caller to say.
     pub(crate) fn add(&self, log: &mut Log, at_ns: u64, now_ns: u64, units: u64) {
         log.times.drain(..self.first_that_counts(log, now_ns));
-        log.insert(at_ns, usize::try_from(units).unwrap_or(usize::MAX));
+        log.insert(at_ns, usize::try_from(units).unwrap_or(usize::MAX), self.limit);
         log.shrink();
     }
 
@@ -153,24 +153,28 @@ impl Log {
     }
 
     /// Bytes that adding `units` would allocate more, if nothing was dropped before.
-    pub(crate) fn bytes_to_grow(&self, units: usize) -> usize {
-        self.capacity_with(units).saturating_sub(self.times.capacity()).saturating_mul(TIME_BYTES)
+    pub(crate) fn bytes_to_grow(&self, units: usize, limit: u64) -> usize {
+        self.capacity_with(units, limit)
+            .saturating_sub(self.times.capacity())
+            .saturating_mul(TIME_BYTES)
     }
 
     /// Capacity after `units` were added: what is there if they fit, else by a quarter more than what
     /// is kept, so that a log in use is at most a quarter empty.
-    fn capacity_with(&self, units: usize) -> usize {
+    fn capacity_with(&self, units: usize, limit: u64) -> usize {
         let wanted = self.len().saturating_add(units);
         if wanted <= self.times.capacity() {
             return self.times.capacity();
         }
-        wanted.max(roomy(self.len()))
+        // Beyond the limit there is only what was charged in spite of it.
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX).max(self.len());
+        wanted.max(roomy(self.len()).min(limit))
     }
 
     /// Inserts `units` times `at_ns` where they belong: at the end, unless a peer's clock or a slow
     /// message puts them earlier.
-    fn insert(&mut self, at_ns: u64, units: usize) {
-        let capacity = self.capacity_with(units);
+    fn insert(&mut self, at_ns: u64, units: usize, limit: u64) {
+        let capacity = self.capacity_with(units, limit);
         self.times.reserve_exact(capacity - self.len());
         let place = match self.times.back() {
             Some(&newest) if newest > at_ns => self.times.partition_point(|&at| at <= at_ns),
@@ -311,7 +315,7 @@ mod tests {
         let mut kept = Log::default();
         assert_eq!(kept.heap_bytes(), 0);
         for cost in [1, 3, 1, 40, 0, 7, 100, 848] {
-            let told = kept.bytes_to_grow(cost);
+            let told = kept.bytes_to_grow(cost, 1_000);
             let before = kept.heap_bytes();
             log.add(&mut kept, 1, 1, u64::try_from(cost).unwrap());
             assert_eq!(kept.heap_bytes(), before + told, "{cost}");
