@@ -146,7 +146,7 @@ pub const WORST: [Worst; 6] = [
             units_seed: 23,
         },
         fast_disturbed: Find {
-            permille: 472,
+            permille: 474,
             class: "disturbed",
             seed: 6,
             units: 24,

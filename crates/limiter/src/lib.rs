@@ -14,6 +14,7 @@ mod limit;
 mod limiter;
 mod matching;
 mod plan;
+mod question;
 mod request;
 mod rule;
 mod share;

@@ -9,6 +9,7 @@ use crate::hit::{Hit, State, weigh};
 use crate::identity::BucketHasher;
 use crate::matching::Slot;
 use crate::plan::Plan;
+use crate::question::Question;
 use crate::rule::{Allowance, Rule};
 use crate::share::{Fleet, View};
 use crate::store::{Locked, More, Place, Store};
@@ -468,29 +469,5 @@ impl Limiter {
 fn tell(witness: &dyn Witness, op: Op, refused: bool, at_ns: u64, hits: &[Hit<'_>]) {
     for spend in hits.iter().filter(|_| !refused).filter_map(|hit| hit.spend(op, at_ns)) {
         witness.handle_spend(spend);
-    }
-}
-
-/// What is asked of the limits that apply, whoever asked.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Question {
-    pub(crate) op: Op,
-    pub(crate) details: bool,
-    pub(crate) is_peek: bool,
-    /// It may be held for an acknowledgement.
-    pub(crate) may_hold: bool,
-    /// It was held before: its demand is known.
-    pub(crate) is_again: bool,
-}
-
-impl Question {
-    fn of(request: &Request<'_>, may_hold: bool) -> Self {
-        Self {
-            op: request.op,
-            details: request.details,
-            is_peek: request.is_peek(),
-            may_hold,
-            is_again: false,
-        }
     }
 }

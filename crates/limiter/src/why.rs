@@ -2,8 +2,8 @@
 //! be told. For people who ask; it creates, counts and changes nothing.
 
 use crate::hit::{Hit, State};
-use crate::limiter::Question;
 use crate::matching::{Consideration, Considered, Slot};
+use crate::question::Question;
 use crate::rule::{Allowance, Rule};
 use crate::share::{BucketState, SharedBucket, Stand, look};
 use crate::store::{Locked, Place};

@@ -239,7 +239,7 @@ impl<'a> Account<'a> {
             charge.set_relief(relief);
             return if is_clipped { Charged::Clipped } else { Charged::Whole };
         };
-        let units = within(ticks, shared, missing_max, charge.ticks);
+        let units = shared.within(ticks, missing_max, charge.ticks);
         let added = charge.change_count(counter, now, |it| counter.add(it, when, units, now));
         drop(charge);
         // What was given back of spends that everybody knows counts no longer in the common level.
@@ -263,7 +263,7 @@ impl<'a> Account<'a> {
         match shared.counter() {
             None => drop(charge.add(ticks, missing_max)),
             Some(counter) => {
-                let units = within(ticks, shared, missing_max, charge.ticks);
+                let units = shared.within(ticks, missing_max, charge.ticks);
                 charge.change_count(counter, now, |it| counter.add(it, when, units, now));
             }
         }
@@ -273,7 +273,7 @@ impl<'a> Account<'a> {
     /// Whether there is room to charge `ticks`, in a row that there is or may be.
     fn has_room_to_charge(&mut self, ticks: i128) -> bool {
         let missing_max = self.shared.missing_max(self.members());
-        let units = within(ticks, self.shared, missing_max, self.charged());
+        let units = self.shared.within(ticks, missing_max, self.charged());
         let units = u64::try_from(units).unwrap_or(0);
         let need = self.shard.need_of_charge(self.bucket.hash, &self.shared.algorithm, units);
         // What fits into the memory that the row has needs no room, however full the shard is.
@@ -360,7 +360,7 @@ impl<'a> Account<'a> {
     ) -> Charged {
         let (bucket, shared, now) = (self.bucket, self.shared, self.now());
         let missing = i64::try_from(self.missing()).unwrap_or(i64::MAX);
-        let units = within(ticks, shared, missing_max, missing);
+        let units = shared.within(ticks, missing_max, missing);
         if units < 0 && self.count().is_none() {
             return Charged::Whole;
         }
@@ -449,13 +449,6 @@ impl<'a> Account<'a> {
     fn tick(&self) -> u64 {
         self.shared.level().map_or(0, |level| level.tick(self.now_ns))
     }
-}
-
-/// The units of `ticks` that may be added where `missing` ticks are missing of at most `missing_max`.
-fn within(ticks: i128, shared: &SharedBucket, missing_max: u64, missing: i64) -> i64 {
-    let room = (i128::from(missing_max) - i128::from(missing)).max(0);
-    let units = ticks.min(room) / i128::from(shared.per_unit());
-    super::stand::saturated(units)
 }
 
 /// Lets the refill that a full level could not take pay the charge of `hash` back, up to `now`; or lets

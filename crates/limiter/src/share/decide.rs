@@ -9,7 +9,7 @@ use super::stand::Stand;
 use super::view::View;
 use crate::algorithm::Counter;
 use crate::hit::{Hit, State};
-use crate::limiter::Question;
+use crate::question::Question;
 use crate::rule::Allowance;
 use crate::store::{Locked, Place};
 use crate::ticket::TicketHit;

@@ -110,6 +110,12 @@ impl SharedBucket {
         u64::try_from(ticks).map_or(MISSING_TICKS_MAX, |ticks| ticks.min(MISSING_TICKS_MAX))
     }
 
+    /// The units of `ticks` that may be added where `missing` ticks are missing of at most `missing_max`.
+    pub(super) fn within(&self, ticks: i128, missing_max: u64, missing: i64) -> i64 {
+        let room = (i128::from(missing_max) - i128::from(missing)).max(0);
+        saturated(ticks.min(room) / i128::from(self.per_unit))
+    }
+
     /// The most units of one bucket that a batch of an honest member names: twice what it can have in
     /// flight, for debits and a reservation.
     pub(crate) fn spent_max(&self) -> u64 {

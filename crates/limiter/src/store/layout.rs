@@ -4,7 +4,7 @@ use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
 use super::shard::{
-    CELL_BYTES, COUNT_CELLS, Shard, Space, TABLE_BUCKETS_MAX, TABLE_BYTES_PER_BUCKET, entries_of,
+    CELL_BYTES, COUNT_CELLS, Shard, TABLE_BUCKETS_MAX, TABLE_BYTES_PER_BUCKET, entries_of,
 };
 use crate::plan::Plan;
 use crate::rule::Rule;
@@ -28,6 +28,45 @@ const ENTRIES_PER_ROW: usize = 16;
 const ROWS_MIN: usize = 64;
 /// Entries of a shard at least, where their number is bounded and not the memory.
 const SHARD_ENTRIES_MIN: usize = 64;
+
+/// What a shard may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Space {
+    /// Entries, of whatever kind.
+    pub(crate) entries: u32,
+    /// Memory, in what the entry of a level takes.
+    pub(crate) cells: u32,
+}
+
+impl Space {
+    /// So many entries, and so many cells.
+    pub(crate) fn new(entries: usize, cells: usize) -> Self {
+        Self { entries: saturated(entries), cells: saturated(cells) }
+    }
+
+    /// Entries of levels that fit.
+    pub(super) fn levels(self) -> usize {
+        self.entries.min(self.cells) as usize
+    }
+
+    /// Nothing.
+    pub(crate) const NONE: Self = Self { entries: 0, cells: 0 };
+    /// The entry of a count that takes nothing beside it.
+    pub(crate) const COUNT: Self = Self { entries: 1, cells: COUNT_CELLS };
+    /// The entry of a level.
+    pub(crate) const ONE: Self = Self { entries: 1, cells: 1 };
+
+    pub(crate) fn plus(self, more: Self) -> Self {
+        Self {
+            entries: self.entries.saturating_add(more.entries),
+            cells: self.cells.saturating_add(more.cells),
+        }
+    }
+}
+
+pub(super) fn saturated(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
 
 /// How many shards, and what fits in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,10 +21,11 @@ use crate::algorithm::{Algorithm, Count, Counter, Now, TokenBucket};
 use crate::matching::Slot;
 use crate::plan::Plan;
 use crate::share::{Ledger, SharedBucket, View};
+pub(crate) use layout::Space;
 use layout::{Kinds, Layout, rows_of};
 use overflow::Overflow;
+pub(crate) use shard::Shard;
 use shard::{Bucket, Times, buckets_of};
-pub(crate) use shard::{Shard, Space};
 
 /// Buckets that the sweep visits under one lock: some microseconds.
 const SWEEP_LOCK_BUCKETS: usize = 1024;

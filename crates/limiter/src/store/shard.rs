@@ -3,7 +3,7 @@
 use hashbrown::HashTable;
 
 use super::counts::Counts;
-use super::layout::with_both;
+use super::layout::{Space, saturated, with_both};
 use crate::algorithm::{Algorithm, Count, Counter, Now, TokenBucket};
 use crate::matching::Slot;
 use crate::plan::Plan;
@@ -81,45 +81,6 @@ pub(crate) const CELL_BYTES: usize = TABLE_BYTES_PER_BUCKET * 4 / 3;
 
 /// Where an entry was found. Only a hint once the table has changed.
 pub(crate) type Bucket = usize;
-
-/// What a shard may hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Space {
-    /// Entries, of whatever kind.
-    pub(crate) entries: u32,
-    /// Memory, in what the entry of a level takes.
-    pub(crate) cells: u32,
-}
-
-impl Space {
-    /// So many entries, and so many cells.
-    pub(crate) fn new(entries: usize, cells: usize) -> Self {
-        Self { entries: saturated(entries), cells: saturated(cells) }
-    }
-
-    /// Entries of levels that fit.
-    fn levels(self) -> usize {
-        self.entries.min(self.cells) as usize
-    }
-
-    /// Nothing.
-    pub(crate) const NONE: Self = Self { entries: 0, cells: 0 };
-    /// The entry of a count that takes nothing beside it.
-    pub(crate) const COUNT: Self = Self { entries: 1, cells: COUNT_CELLS };
-    /// The entry of a level.
-    pub(crate) const ONE: Self = Self { entries: 1, cells: 1 };
-
-    pub(crate) fn plus(self, more: Self) -> Self {
-        Self {
-            entries: self.entries.saturating_add(more.entries),
-            cells: self.cells.saturating_add(more.cells),
-        }
-    }
-}
-
-fn saturated(count: usize) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX)
-}
 
 /// A table of entries and how far its sweep has come.
 #[derive(Debug)]
