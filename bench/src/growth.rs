@@ -133,14 +133,17 @@ fn step(threads: u64) -> usize {
     usize::try_from(threads).unwrap_or(usize::MAX)
 }
 
-/// A limiter whose every checked key stays in the table: it takes an hour to come to rest.
 fn limiter() -> Result<Limiter, Failure> {
     let rate = Rate { count: 1, period_ns: NS_PER_HOUR };
-    let limit = Limit::new("per-key", Quota::TokenBucket { rate, burst: 100 });
-    let plan = Plan::compile(vec![limit], Unmatched::Allow)
+    limiter_of(Quota::TokenBucket { rate, burst: 100 }, MEMORY_BYTES)
+}
+
+/// A limiter of one limit, whose every checked key stays in the table if it takes an hour to come to rest.
+pub(crate) fn limiter_of(quota: Quota, memory_bytes: u64) -> Result<Limiter, Failure> {
+    let plan = Plan::compile(vec![Limit::new("per-key", quota)], Unmatched::Allow)
         .map_err(|error| Failure::because("the plan", error))?;
     let config = StoreConfig {
-        memory_bytes: MEMORY_BYTES,
+        memory_bytes,
         entries_max: None,
         when_full: WhenFull::Overflow,
         secret: *b"rlbench's secret",

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::process::Command;
 
-use limiter::{Limit, Limiter, Plan, Request, StoreConfig, Unmatched, WhenFull};
+use limiter::{Limiter, Request};
 use rustix::process::getpid;
 use serde::{Deserialize, Serialize};
 use sim::{Algorithm, Allowed};
@@ -16,6 +16,7 @@ use crate::cli::{MemoryOfOptions, MemoryOptions};
 use crate::clock::NS_PER_S;
 use crate::driver::codec::ENDPOINT;
 use crate::failure::Failure;
+use crate::growth::limiter_of;
 use crate::keys::key_text;
 use crate::procfs::{Machine, rss_bytes};
 use crate::report::{self, Table, decimals};
@@ -131,18 +132,9 @@ fn taken(algorithm: Algorithm, keys: u64) -> Result<Taken, Failure> {
     Ok(Taken { entries: usage.entries, table_bytes: usage.table_bytes, resident_bytes })
 }
 
-/// A limiter whose every checked key stays in the table: it takes an hour to come to rest.
 fn limiter(algorithm: Algorithm) -> Result<Limiter, Failure> {
     let quota = Allowed::balanced(LIMIT, LIMIT, NS_PER_HOUR).by(algorithm).quota();
-    let plan = Plan::compile(vec![Limit::new("per-key", quota)], Unmatched::Allow)
-        .map_err(|error| Failure::because("the plan", error))?;
-    let config = StoreConfig {
-        memory_bytes: MEMORY_BYTES,
-        entries_max: None,
-        when_full: WhenFull::Overflow,
-        secret: *b"rlbench's secret",
-    };
-    Ok(Limiter::new(plan, config))
+    limiter_of(quota, MEMORY_BYTES)
 }
 
 /// Units that each key has used: one makes an entry, and of a log every one takes memory.

@@ -16,14 +16,19 @@ use crate::support::{
 /// CC-01: a check and its count are one step, across 64 connections over every door.
 #[test]
 fn of_64_connections_over_every_door_exactly_100_checks_pass() {
+    of_64_connections_exactly_100_pass(&Node::start(&Config::of_rate("100/h")));
+}
+
+/// Asks `node`, which lets each key through 100 times, 100 times from each of 64 connections over all
+/// doors: exactly 100 checks pass, and each remaining is told once.
+pub(crate) fn of_64_connections_exactly_100_pass(node: &Node) {
     const CONNECTIONS: usize = 64;
     const CHECKS_EACH: usize = 100;
-    let node = Node::start(&Config::of_rate("100/h"));
     let barrier = Barrier::new(CONNECTIONS);
     let passed = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for surface in Surface::ALL.into_iter().cycle().take(CONNECTIONS) {
-            let (node, barrier, passed) = (&node, &barrier, &passed);
+            let (barrier, passed) = (&barrier, &passed);
             scope.spawn(move || {
                 let mut caller = node.caller(surface);
                 barrier.wait();

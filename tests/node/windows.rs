@@ -1,11 +1,12 @@
 //! Fixed windows at the doors of a real node: they begin and end by the wall clock, every answer says
 //! when, and nobody gets more than one window for the pushing.
 
-use std::sync::{Barrier, Mutex};
 use std::time::Duration;
 
+use crate::counting::of_64_connections_exactly_100_pass;
+use crate::headers::allowed_and_denied;
 use crate::support::time::unix_ms;
-use crate::support::{Config, Node, Stopwatch, Surface, check, pause};
+use crate::support::{Config, Node, Surface, check, pause};
 
 /// A limit of windows.
 fn windows(limit: &str) -> Config {
@@ -105,23 +106,8 @@ fn the_end_of_a_window_is_that_of_the_epoch_at_every_door() {
 fn retry_after_is_1_over_the_ends_of_hundreds_of_windows() {
     const WINDOW_MS: u64 = 10;
     let node = Node::start(&windows("1 per 10ms"));
-    let mut connection = node.connection();
-    let (started_ms, stopwatch) = (unix_ms(), Stopwatch::start());
-    let (mut allowed, mut denied) = (0, 0);
-    while stopwatch.elapsed() < Duration::from_secs(3) {
-        let response = connection.get("/v1/auth?key=alice");
-        match response.status {
-            200 => {
-                assert_eq!(response.header("Retry-After"), None);
-                allowed += 1;
-            }
-            429 => {
-                assert_eq!(response.header("Retry-After"), Some("1"));
-                denied += 1;
-            }
-            other => panic!("{other}: {response:?}"),
-        }
-    }
+    let started_ms = unix_ms();
+    let (allowed, denied) = allowed_and_denied(&node, Duration::from_secs(3));
     let windows = unix_ms() / WINDOW_MS - started_ms / WINDOW_MS + 1;
     // The wall clock of the node may have been told one millisecond later than ours.
     assert!(allowed <= windows + 1, "{allowed} in {windows} windows");
@@ -152,30 +138,7 @@ fn everybody_is_told_the_end_of_the_window() {
 /// exactly 100 pass, and each remaining is told once.
 #[test]
 fn of_64_connections_exactly_100_checks_pass_in_a_window() {
-    const CONNECTIONS: usize = 64;
-    let node = Node::start(&windows("100 per 30d"));
-    let barrier = Barrier::new(CONNECTIONS);
-    let passed = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for surface in Surface::ALL.into_iter().cycle().take(CONNECTIONS) {
-            let (node, barrier, passed) = (&node, &barrier, &passed);
-            scope.spawn(move || {
-                let mut caller = node.caller(surface);
-                barrier.wait();
-                for _ in 0..100 {
-                    let answer = caller.decide(&check("GET /", "alice"));
-                    if answer.allowed {
-                        passed.lock().expect("no panic").push(answer.remaining.expect("a count"));
-                    } else {
-                        assert_eq!(answer.remaining, Some(0));
-                    }
-                }
-            });
-        }
-    });
-    let mut passed = passed.into_inner().expect("no panic");
-    passed.sort_unstable();
-    assert_eq!(passed, (0..100).collect::<Vec<_>>());
+    of_64_connections_exactly_100_pass(&Node::start(&windows("100 per 30d")));
 }
 
 /// CC-05: what one window denies is charged to no other, in whichever order the limits stand, and also

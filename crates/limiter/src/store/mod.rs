@@ -113,10 +113,12 @@ impl Store {
             }
         }
         let now_ns = shards.iter().fold(now_ns, |now_ns, locked| locked.shard.time(now_ns));
+        let times = self.times();
         for locked in &mut shards {
-            locked.shard.enter(now_ns, self.times(), plan);
+            locked.shard.enter(now_ns, times, plan);
         }
-        Locked { store: self, plan, shards, overflow: None, now_ns, evicted: 0 }
+        let wall_offset_ns = times.wall_offset_ns;
+        Locked { store: self, plan, shards, overflow: None, now_ns, wall_offset_ns, evicted: 0 }
     }
 
     /// Runs `act` on the shard of `hash`, at `now_ns` or later.
@@ -160,8 +162,9 @@ impl Store {
     pub(crate) fn lock_all(&self, now_ns: u64, plan: &Plan) -> LockedAll<'_> {
         let mut shards: Vec<_> = self.shards.iter().map(|shard| shard.lock()).collect();
         let now_ns = shards.iter().fold(now_ns, |now_ns, shard| shard.time(now_ns));
+        let times = self.times();
         for shard in &mut shards {
-            shard.enter(now_ns, self.times(), plan);
+            shard.enter(now_ns, times, plan);
         }
         LockedAll { store: self, shards, now_ns }
     }
@@ -222,6 +225,8 @@ pub(crate) struct Locked<'s> {
     shards: SmallVec<[LockedShard<'s>; 4]>,
     overflow: Option<MutexGuard<'s, Overflow>>,
     now_ns: u64,
+    /// What the wall clock is ahead: the same in all that is decided here.
+    wall_offset_ns: i64,
     evicted: u64,
 }
 
@@ -372,7 +377,7 @@ impl Locked<'_> {
 
     /// Both clocks.
     pub(crate) fn now(&self) -> Now {
-        let unix_ns = self.now_ns.saturating_add_signed(self.store.times().wall_offset_ns);
+        let unix_ns = self.now_ns.saturating_add_signed(self.wall_offset_ns);
         Now { ns: self.now_ns, unix_ns }
     }
 

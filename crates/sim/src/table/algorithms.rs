@@ -4,7 +4,7 @@
 
 use limiter::Accuracy;
 
-use super::faults::{cut, first};
+use super::faults::{cut, first, heal_and_burst};
 use super::steady::{flow, usual};
 use super::{Bench, least, worse};
 use crate::attack::Family;
@@ -252,21 +252,7 @@ fn twenty_cuts(bench: &mut Bench, nodes: usize, column: Column) -> Result<String
 }
 
 fn after_heal(bench: &mut Bench, nodes: usize, column: Column) -> Result<String, String> {
-    let mut scenarios = Vec::new();
-    for seed in 0..5 {
-        for after_ms in [100, 300, 1_000, 2_500] {
-            let mut scenario = Scenario::new(nodes, usual(), seed);
-            scenario.lines.cuts = vec![cut(4 * SECOND, 10 * SECOND, halves(nodes))];
-            let mut workload = Workload::new(31 + seed);
-            workload.poisson(&Spread::all(nodes), Load::of(950.0), 5 * SECOND, 10 * SECOND);
-            for node in 0..nodes {
-                workload.burst(node, 0, 1500, 10 * SECOND + after_ms * MS, 3 * MS);
-            }
-            scenario.arrivals = workload.done();
-            scenarios.push(scenario);
-        }
-    }
-    Ok(worst(bench, column, scenarios)?.to_string())
+    Ok(worst(bench, column, heal_and_burst(nodes, 5))?.to_string())
 }
 
 fn earned_share(bench: &mut Bench, nodes: usize, column: Column) -> Result<String, String> {

@@ -163,9 +163,11 @@ fn one_sided(bench: &mut Bench, nodes: usize) -> Result<String, String> {
     Ok(format!("{:.2} / {:.2}", sides[0].1 / sides[0].0, sides[1].1 / sides[1].0))
 }
 
-fn burst_after_heal(bench: &mut Bench, nodes: usize) -> Result<String, String> {
-    let mut worst = 0.0;
-    for seed in 0..10 {
+/// Half of the nodes cut off from the others for 6 s, then one and a half bursts on all of them, a while
+/// after they are back, for each of `seeds`.
+pub(super) fn heal_and_burst(nodes: usize, seeds: u64) -> Vec<Scenario> {
+    let mut scenarios = Vec::new();
+    for seed in 0..seeds {
         for after_ms in [100, 300, 1_000, 2_500] {
             let mut scenario = Scenario::new(nodes, usual(), seed);
             scenario.lines.cuts = vec![cut(4 * SECOND, 10 * SECOND, halves(nodes))];
@@ -175,8 +177,16 @@ fn burst_after_heal(bench: &mut Bench, nodes: usize) -> Result<String, String> {
                 workload.burst(node, 0, 1500, 10 * SECOND + after_ms * MS, 3 * MS);
             }
             scenario.arrivals = workload.done();
-            worse(&mut worst, bench.simulate(&scenario)?.excess_percent);
+            scenarios.push(scenario);
         }
+    }
+    scenarios
+}
+
+fn burst_after_heal(bench: &mut Bench, nodes: usize) -> Result<String, String> {
+    let mut worst = 0.0;
+    for scenario in heal_and_burst(nodes, 10) {
+        worse(&mut worst, bench.simulate(&scenario)?.excess_percent);
     }
     Ok(format!("{worst:.1}"))
 }
