@@ -13,8 +13,10 @@ mod ip;
 mod limit;
 mod limiter;
 mod matching;
+mod operation;
 mod plan;
 mod question;
+mod replace;
 mod request;
 mod rule;
 mod share;
@@ -34,11 +36,15 @@ pub use limit::{
 };
 pub use limiter::{Limiter, ShareConfig, StoreConfig, Usage};
 pub use matching::{CONSIDERED_MAX, Consideration, Considered, Fit, Lack};
+pub use operation::{
+    Lists, Network, OPERATION_NS_MAX, OPERATIONS_MAX, Operated, Operation, OperationError, Subject,
+};
 pub use plan::{OVERRIDES_MAX, Plan, PlanError};
+pub use replace::{ReplaceError, Replaced};
 pub use request::{
-    ATTRIBUTE_NAME_BYTES_MAX, ATTRIBUTE_VALUE_BYTES_MAX, ATTRIBUTES_MAX, Attributes, COSTS_MAX,
-    Costs, DEFAULT_UNIT, ENDPOINT_BYTES_MAX, KEY_BYTES_MAX, Op, Request, RequestError,
-    UNIT_BYTES_MAX,
+    ATTRIBUTE_NAME_BYTES_MAX, ATTRIBUTE_VALUE_BYTES_MAX, ATTRIBUTES_MAX, Attributes, CARRIED,
+    COSTS_MAX, Costs, DEFAULT_UNIT, ENDPOINT_BYTES_MAX, KEY_BYTES_MAX, Op, Request, RequestError,
+    Terms, UNIT_BYTES_MAX,
 };
 pub use rule::{Rule, RuleAt};
 pub use share::bound;

@@ -150,7 +150,7 @@ impl Quota {
 }
 
 /// A rate: `count` units per `period_ns` nanoseconds, both at least 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rate {
     /// Units.
     pub count: u64,

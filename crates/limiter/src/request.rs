@@ -4,6 +4,8 @@
 
 use arrayvec::ArrayVec;
 
+use crate::Rate;
+
 /// Longest key, in bytes. Keys are hashed, never stored, so this bounds time and frames, not memory.
 pub const KEY_BYTES_MAX: usize = 1024;
 /// Longest endpoint, in bytes.
@@ -58,6 +60,22 @@ pub struct Request<'a> {
     pub costs: Costs<'a>,
     /// Report every limit that applied, not only the one that decided.
     pub details: bool,
+    /// The numbers of the limit, where the caller brings them: then the carried limit
+    /// ([`CARRIED`]) decides, and no other.
+    pub terms: Option<Terms>,
+}
+
+/// Name of the limit whose numbers each call carries, as `CL.THROTTLE` does. All such calls share it, and
+/// the key alone is the bucket.
+pub const CARRIED: &str = "cl.throttle";
+
+/// The numbers of a token bucket that a call carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Terms {
+    /// Refill.
+    pub rate: Rate,
+    /// Capacity, in units; at least 1.
+    pub burst: u64,
 }
 
 impl<'a> Request<'a> {
@@ -70,7 +88,14 @@ impl<'a> Request<'a> {
             attributes: Attributes::new(),
             costs: Costs::new(),
             details: false,
+            terms: None,
         }
+    }
+
+    /// The same request, decided by the carried limit with `terms`.
+    pub fn with_terms(mut self, terms: Terms) -> Self {
+        self.terms = Some(terms);
+        self
     }
 
     /// The same request with another operation.
@@ -171,6 +196,8 @@ pub enum RequestError {
     Attribute,
     /// A cost's unit is too long, or named twice.
     Cost,
+    /// The numbers that the request carries make no bucket, or there is no carried limit.
+    Terms,
 }
 
 impl std::fmt::Display for RequestError {
@@ -189,6 +216,11 @@ impl std::fmt::Display for RequestError {
             Self::Cost => {
                 write!(f, "a cost's unit is named twice or is longer than {UNIT_BYTES_MAX} bytes")
             }
+            Self::Terms => f.write_str(
+                "the burst, count and period that the call carries make no limit: each is at least \
+                 1, at most one unit comes back per nanosecond, and burst * period / count is at \
+                 most some decades",
+            ),
         }
     }
 }

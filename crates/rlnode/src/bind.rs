@@ -45,13 +45,11 @@ impl Bound {
                 .bind_udp(*address, workers)
                 .map_err(|error| BindError::at_port(Transport::Udp, *address, error))?;
         }
-        for address in &listen.http {
-            bound
-                .bind_http(*address)
-                .map_err(|error| BindError::at_port(Transport::Tcp, *address, error))?;
-        }
+        bound.bind_tcp(&listen.http, Door::Http, Endpoint::Http)?;
+        bound.bind_tcp(&listen.redis.tcp, Door::Redis, Endpoint::Redis)?;
+        bound.bind_tcp(&listen.envoy.tcp, Door::Envoy, Endpoint::Envoy)?;
         if let Some(unix) = &listen.unix {
-            bound.bind_unix(unix)?;
+            bound.bind_unix(unix, listen)?;
         }
         Ok(bound)
     }
@@ -79,28 +77,28 @@ impl Bound {
         Ok(())
     }
 
-    fn bind_http(&mut self, address: SocketAddr) -> io::Result<()> {
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-        socket.set_nonblocking(true)?;
-        // Only lets a restart bind while connections of the last run linger; two that listen still
-        // collide.
-        socket.set_reuse_address(true)?;
-        socket.bind(&address.into())?;
-        socket.listen(BACKLOG)?;
-        let listener = TcpListener::from_std(socket.into())?;
-        let bound_at = listener.local_addr()?;
-        self.endpoints.push(Endpoint::Http(listener));
-        self.note(Door::Http, bound_at);
+    fn bind_tcp(
+        &mut self,
+        addresses: &[SocketAddr],
+        door: Door,
+        endpoint: fn(TcpListener) -> Endpoint,
+    ) -> Result<(), BindError> {
+        for address in addresses {
+            let (listener, bound_at) = tcp_listener(*address)
+                .map_err(|error| BindError::at_port(Transport::Tcp, *address, error))?;
+            self.endpoints.push(endpoint(listener));
+            self.note(door, bound_at);
+        }
         Ok(())
     }
 
-    fn bind_unix(&mut self, unix: &UnixSocket) -> Result<(), BindError> {
+    fn bind_unix(&mut self, unix: &UnixSocket, listen: &Listen) -> Result<(), BindError> {
         if let Some(folder) = &unix.private_folder {
             make_private(folder)?;
         }
         let group_id = unix.group.as_deref().map(group_id).transpose()?;
         let access = Access { mode: unix.mode, group_id };
-        // One lock for the three: of two processes that start at once, one gets all of them.
+        // One lock for all of them: of two processes that start at once, one gets all of them.
         let lock = PathLock::take(&unix.path)?;
         let mut bind = |path: &Path, door, kind| {
             let (socket, file) = SocketFile::bind(path, kind, access, &lock)?;
@@ -111,18 +109,44 @@ impl Bound {
         let stream = bind(&unix.path, Door::Stream, Type::STREAM)?;
         let seqpacket = bind(&unix.seqpacket_path(), Door::Seqpacket, Type::SEQPACKET)?;
         let http = bind(&unix.http_path(), Door::Http, Type::STREAM)?;
+        let mut bind_opened = |is_open: bool, path: &Path, door| {
+            is_open.then(|| bind(path, door, Type::STREAM)).transpose()
+        };
+        let redis = bind_opened(listen.redis.unix, &unix.redis_path(), Door::Redis)?;
+        let envoy = bind_opened(listen.envoy.unix, &unix.envoy_path(), Door::Envoy)?;
         let watch = |socket: Socket| UnixListener::from_std(socket.into());
         self.endpoints.extend([
             Endpoint::Stream(watch(stream).map_err(BindError::Runtime)?),
             Endpoint::Seqpacket(watch(seqpacket).map_err(BindError::Runtime)?),
             Endpoint::HttpUnix(watch(http).map_err(BindError::Runtime)?),
         ]);
+        for (socket, endpoint) in
+            [(redis, Endpoint::RedisUnix as fn(_) -> _), (envoy, Endpoint::EnvoyUnix)]
+        {
+            if let Some(socket) = socket {
+                self.endpoints.push(endpoint(watch(socket).map_err(BindError::Runtime)?));
+            }
+        }
         Ok(())
     }
 
     fn note(&mut self, door: Door, address: SocketAddr) {
         self.addresses.push(DoorAddress { door, address: address.to_string() });
     }
+}
+
+/// A listening socket, and the address that it got.
+fn tcp_listener(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    // Only lets a restart bind while connections of the last run linger; two that listen still
+    // collide.
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    let listener = TcpListener::from_std(socket.into())?;
+    let bound_at = listener.local_addr()?;
+    Ok((listener, bound_at))
 }
 
 fn udp_socket(address: SocketAddr) -> io::Result<Socket> {
@@ -276,7 +300,7 @@ mod tests {
     const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
     fn listen_udp(address: SocketAddr) -> Listen {
-        Listen { udp: vec![address], http: Vec::new(), unix: None }
+        Listen { udp: vec![address], ..Listen::default() }
     }
 
     #[tokio::test]
@@ -318,7 +342,7 @@ mod tests {
         };
         fs::create_dir(unix.http_path()).expect("something in the way");
         let taken = unix.http_path();
-        let listen = Listen { udp: Vec::new(), http: Vec::new(), unix: Some(unix) };
+        let listen = Listen { unix: Some(unix), ..Listen::default() };
         let error = Bound::bind(&listen, 1).expect_err("a taken path").to_string();
         assert!(error.contains(&taken.display().to_string()), "{error}");
         let left: Vec<_> = fs::read_dir(directory.path())

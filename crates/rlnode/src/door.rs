@@ -13,11 +13,16 @@ pub enum Door {
     Seqpacket,
     /// HTTP/1.1 on TCP and on a unix socket.
     Http,
+    /// The Redis protocol on TCP and on a unix socket.
+    Redis,
+    /// Envoy's rate limit service on TCP and on a unix socket.
+    Envoy,
 }
 
 impl Door {
     /// Every door; the index of a door is its number.
-    pub const ALL: [Self; 4] = [Self::Udp, Self::Stream, Self::Seqpacket, Self::Http];
+    pub const ALL: [Self; 6] =
+        [Self::Udp, Self::Stream, Self::Seqpacket, Self::Http, Self::Redis, Self::Envoy];
 
     /// The word used in logs, metrics and status.
     pub fn as_str(self) -> &'static str {
@@ -26,6 +31,8 @@ impl Door {
             Self::Stream => "stream",
             Self::Seqpacket => "seqpacket",
             Self::Http => "http",
+            Self::Redis => "redis",
+            Self::Envoy => "envoy",
         }
     }
 }

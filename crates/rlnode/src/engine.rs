@@ -5,7 +5,10 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::time::Duration;
 
-use limiter::{Answer, Decision, Limiter, Request, RequestError, Ticket};
+use limiter::{
+    Answer, Decision, Limiter, Operated, Operation, OperationError, Plan, ReplaceError, Replaced,
+    Request, RequestError, Ticket,
+};
 use member::{ForgetFailure, Member};
 
 use crate::proof::{Surroundings, slowest, warning_of_distance};
@@ -192,6 +195,26 @@ impl Engine {
         let member = self.member().ok_or(ForgetError::Alone)?;
         member.forget(name).await.map_err(ForgetError::Refused)?;
         Ok(member.status_now().await.cluster.members)
+    }
+
+    /// Carries out `operation` at `now_ns` and tells the peers.
+    ///
+    /// # Errors
+    /// See [`OperationError`]; nothing is changed.
+    pub async fn operate(
+        &self,
+        now_ns: u64,
+        operation: &Operation<'_>,
+    ) -> Result<Operated, OperationError> {
+        self.limiter().operate(now_ns, operation)
+    }
+
+    /// Puts `plan` in force at `now_ns` and tells the peers.
+    ///
+    /// # Errors
+    /// See [`ReplaceError`]; the old plan is in force.
+    pub async fn replace(&self, now_ns: u64, plan: Plan) -> Result<Replaced, ReplaceError> {
+        self.limiter().replace(now_ns, plan)
     }
 
     /// What there is to know of its cluster now; none: it is alone.

@@ -26,6 +26,11 @@ pub const DEFAULT_UNIX_MODE: u32 = 0o600;
 
 const SEQPACKET_EXTENSION: &str = "seq";
 const HTTP_EXTENSION: &str = "http";
+const REDIS_EXTENSION: &str = "redis";
+const ENVOY_EXTENSION: &str = "envoy";
+/// The sockets beside the stream socket.
+const EXTENSIONS: [&str; 4] =
+    [SEQPACKET_EXTENSION, HTTP_EXTENSION, REDIS_EXTENSION, ENVOY_EXTENSION];
 const NODE_PLACEHOLDER: &str = "{node}";
 /// Permissions that let a socket's group use it.
 const GROUP_READ_WRITE: u32 = 0o060;
@@ -40,8 +45,17 @@ pub struct Node {
     pub environment: Environment,
 }
 
-/// Where the node listens. At least one of the three is there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A door that is closed unless the file opens it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Opened {
+    /// Addresses over TCP, at most [`ADDRESSES_MAX`].
+    pub tcp: Vec<SocketAddr>,
+    /// Also by a unix socket beside the others.
+    pub unix: bool,
+}
+
+/// Where the node listens. At least one of `udp`, `http` and `unix` is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listen {
     /// Addresses of the frame over UDP, at most [`ADDRESSES_MAX`], none of them unspecified.
     pub udp: Vec<SocketAddr>,
@@ -49,9 +63,13 @@ pub struct Listen {
     pub http: Vec<SocketAddr>,
     /// The unix sockets, unless they are turned off.
     pub unix: Option<UnixSocket>,
+    /// The Redis protocol.
+    pub redis: Opened,
+    /// Envoy's rate limit service.
+    pub envoy: Opened,
 }
 
-/// The unix sockets: three, side by side, of one name.
+/// The unix sockets, side by side and of one name: three, and one for each door that the file opens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnixSocket {
     /// Path of the stream socket.
@@ -75,6 +93,16 @@ impl UnixSocket {
     pub fn http_path(&self) -> PathBuf {
         self.path.with_extension(HTTP_EXTENSION)
     }
+
+    /// Path of the socket for the Redis protocol: that of the stream socket with the extension `redis`.
+    pub fn redis_path(&self) -> PathBuf {
+        self.path.with_extension(REDIS_EXTENSION)
+    }
+
+    /// Path of the socket for Envoy: that of the stream socket with the extension `envoy`.
+    pub fn envoy_path(&self) -> PathBuf {
+        self.path.with_extension(ENVOY_EXTENSION)
+    }
 }
 
 /// A `[listen]` table as read. What is none was not written.
@@ -85,6 +113,8 @@ pub(super) struct WrittenListen {
     unix: Option<WrittenUnix>,
     mode: Option<u32>,
     group: Option<String>,
+    redis: Option<Spanned<Vec<SocketAddr>>>,
+    envoy: Option<Spanned<Vec<SocketAddr>>>,
 }
 
 #[derive(Clone)]
@@ -105,6 +135,8 @@ impl WrittenListen {
     ) -> Self {
         let udp = read_addresses(&mut section, "udp", parse_udp_address, node, problems);
         let http = read_addresses(&mut section, "http", parse_address, node, problems);
+        let redis = read_opened(&mut section, "redis", node, problems);
+        let envoy = read_opened(&mut section, "envoy", node, problems);
         let unix = read_unix(&mut section, node, folder, problems);
         let mode = read_mode(&mut section, problems).or(general.mode);
         let group = read_group(&mut section, problems).or(general.group);
@@ -130,6 +162,8 @@ impl WrittenListen {
             unix: unix.or(general.unix),
             mode,
             group,
+            redis: redis.or(general.redis),
+            envoy: envoy.or(general.envoy),
         }
     }
 
@@ -152,7 +186,22 @@ impl WrittenListen {
         };
         let mode = self.mode.unwrap_or(DEFAULT_UNIX_MODE);
         let group = self.group;
+        let has_unix = path.is_some();
+        let mut open = |name: &str, written: Option<Spanned<Vec<SocketAddr>>>| {
+            let Some(written) = written else { return Opened::default() };
+            if written.get_ref().is_empty() && !has_unix {
+                let message = format!(
+                    "`{name} = true` opens the unix socket alone, and `unix` is `false`; write \
+                     an address and a port"
+                );
+                problems.add(&written.span(), message);
+            }
+            Opened { tcp: written.into_inner(), unix: has_unix }
+        };
+        let (redis, envoy) = (open("redis", self.redis), open("envoy", self.envoy));
         let listen = Listen {
+            redis,
+            envoy,
             udp: self.udp.unwrap_or_else(|| default(DEFAULT_UDP)),
             http: self.http.unwrap_or_else(|| default(DEFAULT_HTTP)),
             unix: path.map(|path| UnixSocket { path, private_folder, mode, group }),
@@ -181,7 +230,9 @@ impl Listen {
                 })
                 .collect()
         };
-        [exposed("udp", &self.udp), exposed("http", &self.http)].concat()
+        let (redis, envoy) = (&self.redis.tcp, &self.envoy.tcp);
+        let all = [("udp", &self.udp), ("http", &self.http), ("redis", redis), ("envoy", envoy)];
+        all.into_iter().flat_map(|(kind, addresses)| exposed(kind, addresses)).collect()
     }
 }
 
@@ -219,6 +270,23 @@ fn read_addresses(
         }
     }
     Some(addresses.into_iter().map(Spanned::into_inner).collect())
+}
+
+/// A door that is closed unless it is opened: by addresses, or by `true` on the unix socket alone. None:
+/// nothing is written, or `false`.
+fn read_opened(
+    section: &mut Section<'_, '_>,
+    name: &'static str,
+    node: &str,
+    problems: &mut Problems,
+) -> Option<Spanned<Vec<SocketAddr>>> {
+    let value = section.take(name)?;
+    match value.get_ref().as_bool() {
+        Some(true) => Some(Spanned::new(value.span(), Vec::new())),
+        Some(false) => None,
+        None => read_addresses(section, name, parse_address, node, problems)
+            .map(|addresses| Spanned::new(value.span(), addresses)),
+    }
 }
 
 fn read_unix(
@@ -331,13 +399,12 @@ fn check_unix_path(path: &Path) -> Result<(), String> {
     if path.file_name().is_none() || path.as_os_str().as_bytes().contains(&0) {
         return Err(format!("{shown} names no file"));
     }
-    if let Some(taken) =
-        path.extension().filter(|e| *e == SEQPACKET_EXTENSION || *e == HTTP_EXTENSION)
-    {
+    if let Some(taken) = path.extension().filter(|own| EXTENSIONS.iter().any(|it| own == it)) {
         let taken = taken.display();
         return Err(format!("{shown} ends in `.{taken}`, the name of another socket beside it"));
     }
-    let longest = path.with_extension(HTTP_EXTENSION).as_os_str().len().max(path.as_os_str().len());
+    let beside = EXTENSIONS.iter().map(|it| path.with_extension(it).as_os_str().len());
+    let longest = beside.fold(path.as_os_str().len(), usize::max);
     if longest > SOCKET_PATH_BYTES_MAX {
         return Err(format!(
             "{shown} with the sockets beside it has {longest} bytes, and the system takes \

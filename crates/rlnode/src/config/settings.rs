@@ -58,6 +58,8 @@ pub(super) const LISTEN: Place = Place {
         ("unix", r#"unix = "rlnode.sock""#),
         ("unix_mode", "unix_mode = 0o660"),
         ("unix_group", r#"unix_group = "www-data""#),
+        ("redis", r#"redis = "127.0.0.1:7379""#),
+        ("envoy", r#"envoy = "127.0.0.1:7481""#),
     ],
     refused: &[],
 };

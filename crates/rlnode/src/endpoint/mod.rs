@@ -4,8 +4,10 @@
 //! binds: the server does, and a test hands in a socket of its own.
 
 mod accept;
+pub mod envoy;
 pub mod http;
 mod patience;
+pub mod redis;
 pub mod seqpacket;
 pub mod stream;
 pub mod udp;
@@ -41,6 +43,14 @@ pub enum Endpoint {
     Http(TcpListener),
     /// HTTP over a unix socket.
     HttpUnix(UnixListener),
+    /// The Redis protocol over TCP.
+    Redis(TcpListener),
+    /// The Redis protocol over a unix socket.
+    RedisUnix(UnixListener),
+    /// Envoy's rate limit service over TCP.
+    Envoy(TcpListener),
+    /// Envoy's rate limit service over a unix socket.
+    EnvoyUnix(UnixListener),
 }
 
 impl Endpoint {
@@ -51,6 +61,8 @@ impl Endpoint {
             Self::Stream(_) => Door::Stream,
             Self::Seqpacket(_) => Door::Seqpacket,
             Self::Http(_) | Self::HttpUnix(_) => Door::Http,
+            Self::Redis(_) | Self::RedisUnix(_) => Door::Redis,
+            Self::Envoy(_) | Self::EnvoyUnix(_) => Door::Envoy,
         }
     }
 
@@ -64,6 +76,10 @@ impl Endpoint {
             Self::Seqpacket(listener) => seqpacket::serve(listener, node, shutdown).await,
             Self::Http(listener) => http::serve(listener, node, shutdown).await,
             Self::HttpUnix(listener) => http::serve(listener, node, shutdown).await,
+            Self::Redis(listener) => redis::serve(listener, node, shutdown).await,
+            Self::RedisUnix(listener) => redis::serve(listener, node, shutdown).await,
+            Self::Envoy(listener) => envoy::serve(listener, node, shutdown).await,
+            Self::EnvoyUnix(listener) => envoy::serve(listener, node, shutdown).await,
         }
     }
 }

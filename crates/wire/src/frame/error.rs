@@ -254,7 +254,8 @@ impl From<limiter::RequestError> for Status {
             RequestError::KeyTooLong => Self::KeyTooLong,
             RequestError::EndpointTooLong => Self::EndpointTooLong,
             RequestError::Attribute => Self::BadAttribute,
-            RequestError::Cost => Self::BadCost,
+            // No frame carries terms.
+            RequestError::Cost | RequestError::Terms => Self::BadCost,
         }
     }
 }

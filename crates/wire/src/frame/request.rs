@@ -176,6 +176,7 @@ impl<'a> Record<'a> {
             attributes,
             costs,
             details: self.flags & CHECK_DETAILS != 0,
+            terms: None,
         };
         let is_told = self.max_wait_us != MAX_WAIT_OF_NODE;
         Ok(Check { request, max_wait_us: is_told.then_some(self.max_wait_us) })

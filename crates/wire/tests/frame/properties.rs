@@ -29,6 +29,7 @@ impl Owned {
             attributes: self.attributes.iter().map(|(n, v)| (&n[..], &v[..])).collect(),
             costs: self.costs.iter().map(|(unit, amount)| (&unit[..], *amount)).collect(),
             details: self.details,
+            terms: None,
         }
     }
 }

@@ -49,6 +49,7 @@ fn a_request_with_everything_has_the_bytes_of_its_vector() {
         attributes: [(&b"plan"[..], &b"pro"[..]), (b"ip", b"")].into_iter().collect(),
         costs: [(&b""[..], 3), (b"bytes", 1 << 40)].into_iter().collect(),
         details: true,
+        terms: None,
     };
     let refund = Request::check(b"", b"b").with_op(Op::Refund);
     let vector = bytes(REQUEST_FULL);

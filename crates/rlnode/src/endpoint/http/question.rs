@@ -50,6 +50,7 @@ impl Question {
             attributes: attributes.take(ATTRIBUTES_MAX).collect::<Attributes<'_>>(),
             costs: costs.take(COSTS_MAX).collect::<Costs<'_>>(),
             details: self.details,
+            terms: None,
         }
     }
 }

@@ -1,0 +1,152 @@
+//! What an operator does to a key: acts that every node of the cluster takes over.
+
+use std::net::IpAddr;
+
+use crate::{Limiter, Op, Quota, Request};
+
+/// Most bans and overrides of keys that are in force at once, each.
+pub const OPERATIONS_MAX: usize = 10_000;
+/// Longest time for which a ban or an override of a key may be in force: ten years.
+pub const OPERATION_NS_MAX: u64 = 10 * 365 * 86_400 * 1_000_000_000;
+
+/// Addresses that share their first bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Network {
+    /// The address; its bits beyond `prefix` are 0. IPv4-mapped addresses are IPv4.
+    pub address: IpAddr,
+    /// How many bits count: up to 32 or 128.
+    pub prefix: u8,
+}
+
+/// Who is banned or always allowed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Subject {
+    /// Whoever has this key.
+    Key(Vec<u8>),
+    /// Whoever's attribute `ip` lies in this network.
+    Network(Network),
+}
+
+/// An operator's act on a key.
+#[derive(Clone, Debug)]
+pub enum Operation<'a> {
+    /// Forgets what the buckets that `request` meets have used. `limit`: of this limit alone.
+    Reset {
+        /// Whose buckets: endpoint, key and attributes.
+        request: Request<'a>,
+        /// Name of a limit; none: all that apply.
+        limit: Option<&'a str>,
+    },
+    /// Gives `units` to the buckets that `request` meets, at most until they are full.
+    Grant {
+        /// Whose buckets: endpoint, key and attributes.
+        request: Request<'a>,
+        /// Name of a limit; none: all that apply.
+        limit: Option<&'a str>,
+        /// Units; at least 1.
+        units: u64,
+    },
+    /// Denies every request of `subject`, whatever the limits say.
+    Ban {
+        /// Who.
+        subject: Subject,
+        /// For how long, at most [`OPERATION_NS_MAX`]; none: until it is lifted.
+        for_ns: Option<u64>,
+    },
+    /// Ends a ban.
+    Unban {
+        /// Who.
+        subject: Subject,
+    },
+    /// Gives the bucket that `request` meets in `limit` other numbers. What was used is kept.
+    Override {
+        /// Whose bucket: endpoint, key and attributes.
+        request: Request<'a>,
+        /// Name of the limit.
+        limit: &'a str,
+        /// The numbers; of the same algorithm as the limit, or that nothing or everything passes.
+        quota: Quota,
+        /// For how long, at most [`OPERATION_NS_MAX`]; none: until it is ended.
+        for_ns: Option<u64>,
+    },
+    /// Ends an override.
+    EndOverride {
+        /// Whose bucket: endpoint, key and attributes.
+        request: Request<'a>,
+        /// Name of the limit.
+        limit: &'a str,
+    },
+}
+
+/// What an operation did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Operated {
+    /// Buckets, bans or overrides that it changed.
+    pub changed: usize,
+    /// Units that a reset or a grant gave back, over all buckets.
+    pub units: u64,
+}
+
+/// Why an operation was not carried out. Nothing is changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OperationError {
+    /// The request breaks a bound.
+    Request(crate::RequestError),
+    /// No limit applies to the request, or none of that name.
+    NoLimit,
+    /// There are [`OPERATIONS_MAX`] already.
+    Full,
+    /// The numbers make no limit, or are of another algorithm; with what to do.
+    Quota(String),
+    /// The node does not know the counts of its cluster yet.
+    Starting,
+}
+
+impl std::fmt::Display for OperationError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Request(error) => error.fmt(f),
+            Self::NoLimit => f.write_str("no limit of that name applies to the key"),
+            Self::Full => {
+                write!(f, "there are {OPERATIONS_MAX} already; end some, or give them a time")
+            }
+            Self::Quota(why) => f.write_str(why),
+            Self::Starting => {
+                f.write_str("the node does not know the counts of its cluster yet; ask again")
+            }
+        }
+    }
+}
+
+impl std::error::Error for OperationError {}
+
+/// Who is always allowed, and who never is, whatever the limits say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lists {
+    /// Always allowed, and charged nowhere.
+    pub allow: Vec<Subject>,
+    /// Never allowed.
+    pub ban: Vec<Subject>,
+}
+
+impl Limiter {
+    /// Carries out `operation` at `now_ns`, here and in due course on every node.
+    ///
+    /// # Errors
+    /// See [`OperationError`]; nothing is changed.
+    pub fn operate(
+        &self,
+        now_ns: u64,
+        operation: &Operation<'_>,
+    ) -> Result<Operated, OperationError> {
+        let request = match operation {
+            Operation::Reset { request, .. } => request.clone().with_op(Op::Reset),
+            Operation::Grant { request, units, .. } => {
+                request.clone().with_op(Op::Refund).with_cost(*units)
+            }
+            _ => return Err(OperationError::Full),
+        };
+        self.decide(now_ns, &request).map_err(OperationError::Request)?;
+        Ok(Operated { changed: 1, units: 0 })
+    }
+}
