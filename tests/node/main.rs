@@ -26,6 +26,7 @@ mod memory;
 mod memory_algorithms;
 mod metering;
 mod nginx;
+mod operations;
 mod peers;
 mod protocol;
 mod queues;

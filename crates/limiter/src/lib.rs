@@ -13,6 +13,7 @@ mod ip;
 mod limit;
 mod limiter;
 mod matching;
+mod network;
 mod operation;
 mod plan;
 mod question;

@@ -12,6 +12,7 @@ use crate::command::compare::Compare;
 use crate::command::completions::Completions;
 use crate::command::demo::Demo;
 use crate::command::explain::Explain;
+use crate::command::key::Key;
 use crate::command::man::Man;
 use crate::command::node::Node;
 use crate::command::run::Run;
@@ -46,6 +47,7 @@ enum Command {
     Why(Why),
     Audit(Audit),
     Cert(Cert),
+    Key(Key),
     Node(Node),
     Demo(Demo),
     Compare(Compare),
@@ -64,6 +66,7 @@ impl Cli {
             (Some(Command::Why(why)), _) => why.run(output),
             (Some(Command::Audit(audit)), _) => audit.run(output),
             (Some(Command::Cert(cert)), _) => cert.run(output),
+            (Some(Command::Key(key)), _) => key.run(output),
             (Some(Command::Node(node)), _) => node.run(output),
             (Some(Command::Demo(demo)), _) => demo.run(output),
             (Some(Command::Compare(compare)), _) => compare.run(output),
@@ -118,6 +121,18 @@ mod tests {
             "rlnode cert init --dir certs",
             "rlnode cert issue --node a --node b --days 30",
             "rlnode node forget edge-3 --addr ./n.sock",
+            "rlnode key peek alice --endpoint /x --attribute plan=pro",
+            "rlnode key reset alice --limit per-key --addr 127.0.0.1:7480 --token-file t",
+            "rlnode key grant alice --units 5",
+            "rlnode key refund alice --cost 5 --unit bytes",
+            "rlnode key ban alice --for 15m",
+            "rlnode key ban --ip 10.0.0.0/8",
+            "rlnode key unban alice",
+            "rlnode key bans --json",
+            "rlnode key override alice --limit per-key --rate 5/s --burst 9 --for 1h",
+            "rlnode key override alice --limit login --deny",
+            "rlnode key end-override alice --limit per-key",
+            "rlnode key overrides",
             "rlnode demo --plain --seconds 3 --script auto --seed 7 --members 5",
             "rlnode compare --traffic burst --limit 10/s --burst 20 --algorithms sliding-log --nodes 3",
             "rlnode compare --config cluster.toml --trace access.log --key user --top 3 --format json",
@@ -126,6 +141,24 @@ mod tests {
         ] {
             let cli = parse(line).expect(line);
             assert!(cli.command.is_some() && cli.run.is_none(), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_done_to_a_key_is_said_once_and_whole() {
+        for line in [
+            "rlnode key",
+            "rlnode key ban",
+            "rlnode key ban alice --ip 10.0.0.0/8",
+            "rlnode key grant alice",
+            "rlnode key grant alice --units 0",
+            "rlnode key override alice --rate 5/s",
+            "rlnode key override alice --limit a",
+            "rlnode key override alice --limit a --rate 5/s --deny",
+            "rlnode key override alice --limit a --deny --burst 5",
+            "rlnode key ban alice --for 15",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
         }
     }
 

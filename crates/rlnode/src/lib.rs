@@ -3,6 +3,7 @@
 //! It is a library so that tests and fuzz targets can reach the parts; the binary is `main.rs`.
 //! Decisions are made by the crate `limiter`, bytes are read and written by the crate `wire`.
 
+pub mod admin;
 pub mod audit;
 pub mod bind;
 pub mod certificate;
@@ -24,6 +25,7 @@ pub mod holder;
 pub mod log;
 pub mod metrics;
 pub mod node;
+pub mod operation;
 pub mod proof;
 pub mod refusals;
 #[cfg(test)]

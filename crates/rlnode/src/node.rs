@@ -11,12 +11,14 @@ use std::time::Duration;
 use limiter::{Answer, Decision, Freshness, Limiter, Op, Request, RequestError, Wait};
 use wire::Status;
 
+use crate::admin::Admin;
 use crate::audit::Audit;
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::door::{Door, DoorAddress, Fault, Outcome};
 use crate::engine::Engine;
 use crate::log::ShownKey;
+use crate::operation::Operations;
 use crate::waiting::{Waiting, Waits};
 
 /// Longest time that a check is held where the request does not say: some round trips within a data
@@ -83,6 +85,9 @@ pub struct Node {
     show_keys: bool,
     /// None: nothing is recorded.
     audit: Option<Audit>,
+    /// None: nobody operates it from elsewhere.
+    admin: Option<Admin>,
+    operations: Operations,
     /// Hashes the keys that logs mention. Its secret is made at the start and never leaves.
     key_hasher: RandomState,
 }
@@ -103,6 +108,8 @@ impl Node {
             readiness: AtomicU8::new(Readiness::Starting as u8),
             show_keys,
             audit: None,
+            admin: None,
+            operations: Operations::default(),
             key_hasher: RandomState::new(),
         };
         node.refresh_clock();
@@ -121,6 +128,28 @@ impl Node {
     pub fn with_audit(mut self, audit: Option<Audit>) -> Self {
         self.audit = audit;
         self
+    }
+
+    /// The same node, operated from elsewhere by whoever has the token of `admin`.
+    #[must_use]
+    pub fn with_admin(mut self, admin: Option<Admin>) -> Self {
+        self.admin = admin;
+        self
+    }
+
+    /// Whether there is a token by which it is operated from elsewhere.
+    pub fn has_admin_token(&self) -> bool {
+        self.admin.is_some()
+    }
+
+    /// Whether `token` is that token.
+    pub fn is_admin_token(&self, token: &[u8]) -> bool {
+        self.admin.as_ref().is_some_and(|admin| admin.allows(token))
+    }
+
+    /// How many operations were carried out.
+    pub fn operations(&self) -> &Operations {
+        &self.operations
     }
 
     /// The node's name.
@@ -281,7 +310,7 @@ impl Node {
     }
 
     /// `key` as logs may show it.
-    fn shown_key<'k>(&self, key: &'k [u8]) -> ShownKey<'k> {
+    pub(crate) fn shown_key<'k>(&self, key: &'k [u8]) -> ShownKey<'k> {
         if self.show_keys {
             ShownKey::Text(key)
         } else {

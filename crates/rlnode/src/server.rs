@@ -13,6 +13,7 @@ use member::{Member, Settings, StartError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinError, JoinSet};
 
+use crate::admin::{Admin, AdminError};
 use crate::audit::{Audit, AuditError, session};
 use crate::bind::{BindError, Bound};
 use crate::clock;
@@ -71,6 +72,8 @@ pub enum ServerError {
     Member(StartError),
     /// It cannot record what it lets through.
     Audit(AuditError),
+    /// There is no token to operate it by.
+    Admin(AdminError),
     /// The system refuses something that every process needs.
     System(io::Error),
     /// A door failed; the node stopped.
@@ -85,6 +88,7 @@ impl fmt::Display for ServerError {
             Self::Bind(error) => error.fmt(f),
             Self::Member(error) => error.fmt(f),
             Self::Audit(error) => error.fmt(f),
+            Self::Admin(error) => error.fmt(f),
             Self::System(error) => write!(f, "the system refused to start the node: {error}"),
             Self::Door => write!(f, "a door failed; the log says why"),
             Self::Peers => write!(f, "what speaks with the peers failed; the log says why"),
@@ -96,7 +100,8 @@ impl std::error::Error for ServerError {}
 
 /// The node of `config`. A member looks its peers up first, which takes some seconds at most.
 fn node_of(config: Config, addresses: Vec<DoorAddress>) -> Result<Node, ServerError> {
-    let Config { node, cluster, memory, audit: settings, plan, show_keys, .. } = config;
+    let Config { node, cluster, memory, audit: settings, admin, plan, show_keys, .. } = config;
+    let admin = admin.map(|file| Admin::load(&file)).transpose().map_err(ServerError::Admin)?;
     let mut secret = [0; 16];
     rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty())
         .map_err(|error| ServerError::System(error.into()))?;
@@ -130,7 +135,7 @@ fn node_of(config: Config, addresses: Vec<DoorAddress>) -> Result<Node, ServerEr
         session::start(&settings, &node, &engine, sync_interval_ns, tail)
             .map_err(ServerError::Audit)?;
     }
-    Ok(Node::new(node, addresses, engine, show_keys).with_audit(audit))
+    Ok(Node::new(node, addresses, engine, show_keys).with_audit(audit).with_admin(admin))
 }
 
 fn settings_of(node: String, cluster: Cluster) -> Settings {

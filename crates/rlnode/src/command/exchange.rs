@@ -1,7 +1,7 @@
 //! One request to the node's HTTP door, for commands that show what it tells there or say something.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, to_bytes};
@@ -85,8 +85,29 @@ impl Target {
     }
 }
 
-/// The body that `target` answers a GET of `path` with.
-///
+/// Who acts on a node.
+pub(super) struct Operator {
+    target: Target,
+    /// Shows that it may, where the socket does not.
+    token: Option<String>,
+}
+
+impl Operator {
+    /// Whoever acts on the node at `target`, with the token in `token_file` if there is one.
+    ///
+    /// # Errors
+    /// The token cannot be read.
+    pub(super) fn new(target: Target, token_file: Option<&Path>) -> Result<Self, String> {
+        let read = |file: &Path| {
+            let shown = file.display();
+            std::fs::read_to_string(file)
+                .map(|token| token.trim().to_owned())
+                .map_err(|error| format!("the token file `{shown}` cannot be read: {error}"))
+        };
+        Ok(Self { target, token: token_file.map(read).transpose()? })
+    }
+}
+
 /// What the node at `address`, by default the one of this environment, tells at `path` as JSON.
 ///
 /// # Errors
@@ -96,26 +117,43 @@ pub(super) fn fetch_json<T: DeserializeOwned>(
     path: &str,
 ) -> Result<T, String> {
     let target = Target::choose(address, &environment::of_process())?;
-    let body = get(&target, path)?;
-    serde_json::from_slice(&body)
+    fetch_as(&Operator { target, token: None }, path)
+}
+
+/// What a node tells `operator` at `path` as JSON.
+///
+/// # Errors
+/// As [`fetch_json`]; what the node says to a refused one is the reason.
+pub(super) fn fetch_as<T: DeserializeOwned>(operator: &Operator, path: &str) -> Result<T, String> {
+    read(operator, &ask(operator, Method::GET, path, Bytes::new())?)
+}
+
+/// What a node answers `operator` to a POST of `body` at `path`, as JSON.
+///
+/// # Errors
+/// As [`fetch_as`].
+pub(super) fn send_as<T: DeserializeOwned>(
+    operator: &Operator,
+    path: &str,
+    body: &serde_json::Value,
+) -> Result<T, String> {
+    read(operator, &ask(operator, Method::POST, path, Bytes::from(body.to_string()))?)
+}
+
+fn read<T: DeserializeOwned>(operator: &Operator, body: &[u8]) -> Result<T, String> {
+    let target = &operator.target;
+    serde_json::from_slice(body)
         .map_err(|error| format!("the answer of `{target}` cannot be read: {error}"))
 }
 
-/// # Errors
-/// If there is no answer of status 200 within [`TIMEOUT`], with the reason.
-pub(super) fn get(target: &Target, path: &str) -> Result<Bytes, String> {
-    ask(target, Method::GET, path)
-}
-
-/// The body that `target` answers an empty POST of `path` with.
-///
-/// # Errors
-/// As [`get`]; what the node says to a refused one is the reason.
-pub(super) fn post(target: &Target, path: &str) -> Result<Bytes, String> {
-    ask(target, Method::POST, path)
-}
-
-fn ask(target: &Target, method: Method, path: &str) -> Result<Bytes, String> {
+/// The body of the answer, which comes with status 200 within [`TIMEOUT`].
+fn ask(operator: &Operator, method: Method, path: &str, body: Bytes) -> Result<Bytes, String> {
+    let Operator { target, token } = operator;
+    let mut request = Request::builder().method(method).uri(path).header(header::HOST, "rlnode");
+    if let Some(token) = token {
+        request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+    }
+    let request = request.body(Body::from(body)).map_err(|error| error.to_string())?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -125,11 +163,11 @@ fn ask(target: &Target, method: Method, path: &str) -> Result<Bytes, String> {
             match target {
                 Target::Tcp(address) => {
                     let stream = TcpStream::connect(address).await;
-                    exchange(stream.map_err(|error| error.to_string())?, method, path).await
+                    exchange(stream.map_err(|error| error.to_string())?, request).await
                 }
                 Target::Unix(socket) => {
                     let stream = UnixStream::connect(socket).await;
-                    exchange(stream.map_err(|error| error.to_string())?, method, path).await
+                    exchange(stream.map_err(|error| error.to_string())?, request).await
                 }
             }
         };
@@ -151,16 +189,9 @@ fn ask(target: &Target, method: Method, path: &str) -> Result<Bytes, String> {
 
 async fn exchange(
     io: impl AsyncRead + AsyncWrite + Unpin,
-    method: Method,
-    path: &str,
+    request: Request<Body>,
 ) -> Result<(StatusCode, Bytes), String> {
     let words = |error: hyper::Error| error.to_string();
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header(header::HOST, "rlnode")
-        .body(Body::empty())
-        .map_err(|error| error.to_string())?;
     let (mut sender, connection) = handshake(TokioIo::new(io)).await.map_err(words)?;
     let answer = async {
         let response = sender.send_request(request).await.map_err(words)?;

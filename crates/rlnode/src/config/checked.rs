@@ -2,20 +2,21 @@
 //!
 //! It is pure: the text, the file's name and the host are arguments.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use limiter::{Plan, Unmatched, WhenFull};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::FILE_BYTES_MAX;
+use super::admin::read_admin;
 use super::audit::read_audit;
 use super::cluster::{Cluster, WrittenCluster, WrittenHost};
 use super::error::{ConfigErrors, Lines, Problems, Span, quoted};
 use super::limits::{LimitSettings, ReadLimit, read_limits, report_plan_error};
 use super::listen::{Listen, Node, WrittenListen};
 use super::settings::{
-    AUDIT, CLUSTER, LIMIT, LISTEN, MEMORY, NODE, NODE_CLUSTER, NODE_LISTEN, TOP,
+    ADMIN, AUDIT, CLUSTER, LIMIT, LISTEN, MEMORY, NODE, NODE_CLUSTER, NODE_LISTEN, TOP,
 };
 use super::value::{check_name, parse_size};
 use super::warnings;
@@ -51,6 +52,8 @@ pub struct Config {
     pub memory: Memory,
     /// Where it records what it lets through; none: it does not.
     pub audit: Option<AuditSettings>,
+    /// The file with the token by which operators act from elsewhere; none: they cannot.
+    pub admin: Option<PathBuf>,
     /// Logs show keys as they are, not as hashes.
     pub show_keys: bool,
     /// The compiled limits.
@@ -152,6 +155,8 @@ fn read(
     let folder = file.parent().unwrap_or(Path::new(""));
     let audit = top.take_section("audit", &AUDIT, problems);
     let audit = audit.map(|section| read_audit(section, folder, &node.name, problems));
+    let admin = top.take_section("admin", &ADMIN, problems);
+    let admin = admin.and_then(|section| read_admin(section, folder, &node.name, problems));
     let sections = top.take_sections("limit", &LIMIT, problems).unwrap_or_default();
     let has_limits = !sections.is_empty();
     let limits = read_limits(sections, problems);
@@ -172,6 +177,7 @@ fn read(
         cluster,
         memory,
         audit,
+        admin,
         show_keys,
         plan,
         limit_settings: limits.iter().map(|read| settings(read, lines)).collect(),

@@ -6,10 +6,12 @@
 //! socket, reads a clock or reads the environment, and [`load`] alone touches the disk.
 
 mod accuracy;
+mod admin;
 mod audit;
 mod checked;
 mod cluster;
 mod error;
+mod exception;
 mod explain;
 mod found;
 mod limits;
@@ -36,6 +38,7 @@ pub use cluster::{
     FORGET_AFTER_NS_MIN, MEMBERS_MAX, SYNC_INTERVAL_NS_MAX, SYNC_INTERVAL_NS_MIN, Tls,
 };
 pub use error::{ConfigError, ConfigErrors, ERRORS_MAX};
+pub use exception::{Exception, parse_time};
 pub use explain::{UnknownLimit, explain, explain_measured};
 pub use limits::LimitSettings;
 pub use listen::{

@@ -42,12 +42,9 @@ pub(super) const TOP: Place = Place {
         ("cluster", "[cluster]"),
         ("limit", "[[limit]]"),
         ("node", "[node.NAME.listen]"),
+        ("admin", "[admin]"),
     ],
-    refused: &[(
-        "admin",
-        "`admin` is not built yet: it comes with the operations on keys, in a later release; \
-         leave it out",
-    )],
+    refused: &[],
 };
 
 pub(super) const LISTEN: Place = Place {
@@ -71,6 +68,12 @@ pub(super) const MEMORY: Place = Place {
         ("max_entries", "max_entries = 1_000_000"),
         ("when_full", r#"when_full = "overflow""#),
     ],
+    refused: &[],
+};
+
+pub(super) const ADMIN: Place = Place {
+    title: "in [admin]",
+    settings: &[("token_file", r#"token_file = "admin.token""#)],
     refused: &[],
 };
 
@@ -183,10 +186,11 @@ pub(super) const NODE_CLUSTER: Place = Place {
 };
 
 /// Every table of the file.
-pub(super) const PLACES: [&Place; 11] = [
+pub(super) const PLACES: [&Place; 12] = [
     &TOP,
     &LISTEN,
     &MEMORY,
+    &ADMIN,
     &AUDIT,
     &LIMIT,
     &OVERRIDE,

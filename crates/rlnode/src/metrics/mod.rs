@@ -78,6 +78,7 @@ impl Collector for NodeCollector {
         encode_limits(&mut encoder, node, &node.limiter().counts())?;
         encode_store(&mut encoder, &node.limiter().usage(), &node.limiter().counts())?;
         encode_doors(&mut encoder, node)?;
+        encode_operations(&mut encoder, node)?;
         node.audit().map_or(Ok(()), |audit| audit::encode(&mut encoder, audit.counts()))?;
         self.1.as_ref().map_or(Ok(()), |status| member::encode(&mut encoder, node, status))
     }
@@ -110,6 +111,15 @@ fn encode_limits(encoder: &mut DescriptorEncoder<'_>, node: &Node, counts: &Coun
         "rlnode_units",
         "Units spent by limit",
         rules().map(|(rule, counts)| ([("limit", rule.name())], counts.units)),
+    )
+}
+
+fn encode_operations(encoder: &mut DescriptorEncoder<'_>, node: &Node) -> Encoded {
+    counter_family(
+        encoder,
+        "rlnode_operations",
+        "Acts of operators on keys",
+        node.operations().counts().map(|(kind, count)| ([("operation", kind)], count)),
     )
 }
 

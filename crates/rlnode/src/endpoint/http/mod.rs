@@ -6,6 +6,7 @@ mod answer;
 pub mod cluster_status;
 mod forwarded;
 mod headers;
+mod operations;
 mod problem;
 pub mod question;
 mod routes;

@@ -38,6 +38,28 @@ pub struct Question {
 }
 
 impl Question {
+    /// A check that costs one request.
+    pub(super) fn of(
+        endpoint: Option<String>,
+        key: Vec<u8>,
+        attributes: Option<Pairs<String>>,
+    ) -> Result<Self, QuestionError> {
+        let attributes = attributes.map_or_else(Vec::new, |pairs| pairs.0);
+        if attributes.len() > ATTRIBUTES_MAX {
+            return Err(too_many("attributes", attributes.len(), ATTRIBUTES_MAX));
+        }
+        let bytes = |(name, value): (String, String)| (name.into_bytes(), value.into_bytes());
+        Ok(Self {
+            op: Op::Check,
+            endpoint: endpoint.unwrap_or_default().into_bytes(),
+            key,
+            attributes: attributes.into_iter().map(bytes).collect(),
+            costs: Vec::new(),
+            max_wait_ms: None,
+            details: false,
+        })
+    }
+
     /// The request to the limiter.
     pub fn to_request(&self) -> Request<'_> {
         let attributes = self.attributes.iter().map(|(name, value)| (&**name, &**value));
@@ -90,18 +112,23 @@ impl std::error::Error for QuestionError {}
 /// # Errors
 /// If it is not JSON of the documented form, names a field that there is not, or breaks a bound.
 pub fn parse_body(body: &[u8]) -> Result<Questions, QuestionError> {
-    let mut json = serde_json::Deserializer::from_slice(body);
-    let Object::<Written>(written) =
-        serde_path_to_error::deserialize(&mut json).map_err(|error| {
-            let path = error.path().to_string();
-            let inner = error.into_inner();
-            match path.as_str() {
-                "." | "?" => QuestionError::new(inner.to_string()),
-                path => QuestionError::new(format!("`{path}`: {inner}")),
-            }
-        })?;
-    json.end().map_err(|error| QuestionError::new(error.to_string()))?;
+    let Object::<Written>(written) = parse_json(body)?;
     written.check_body()
+}
+
+/// The one JSON value that `body` is, or where and why it is none of the wanted form.
+pub(super) fn parse_json<'b, T: Deserialize<'b>>(body: &'b [u8]) -> Result<T, QuestionError> {
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let path = error.path().to_string();
+        let inner = error.into_inner();
+        match path.as_str() {
+            "." | "?" => QuestionError::new(inner.to_string()),
+            path => QuestionError::new(format!("`{path}`: {inner}")),
+        }
+    })?;
+    json.end().map_err(|error| QuestionError::new(error.to_string()))?;
+    Ok(value)
 }
 
 /// Bytes of `text` in base64, of either alphabet, with or without padding.
@@ -189,7 +216,7 @@ impl<'de> Deserialize<'de> for WrittenOp {
 
 /// A `T` that stands there as an object. What serde derives would also take a list, by place.
 #[derive(PartialEq)]
-struct Object<T>(T);
+pub(super) struct Object<T>(pub(super) T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -246,10 +273,7 @@ impl Written {
             return Err(QuestionError::new("`checks` stands inside `checks`; send one list"));
         }
         let key = key_of(self.key.map(String::into_bytes), self.key_b64.as_deref())?;
-        let attributes = self.attributes.map_or_else(Vec::new, |pairs| pairs.0);
-        if attributes.len() > ATTRIBUTES_MAX {
-            return Err(too_many("attributes", attributes.len(), ATTRIBUTES_MAX));
-        }
+        let question = Question::of(self.endpoint, key, self.attributes)?;
         let costs = match (self.cost, self.costs) {
             (None, None) => Vec::new(),
             (Some(cost), None) => vec![(DEFAULT_UNIT.as_bytes().to_vec(), cost.0)],
@@ -273,15 +297,10 @@ impl Written {
         }
         Ok(Question {
             op: self.op.map_or(Op::Check, |op| op.0),
-            endpoint: self.endpoint.unwrap_or_default().into_bytes(),
-            key,
-            attributes: attributes
-                .into_iter()
-                .map(|(name, value)| (name.into_bytes(), value.into_bytes()))
-                .collect(),
             costs,
             max_wait_ms,
             details: self.details.unwrap_or(false),
+            ..question
         })
     }
 }
@@ -292,7 +311,7 @@ pub(super) fn too_many(what: &str, count: usize, max: usize) -> QuestionError {
 
 /// A whole number from 0 to 2^64 - 1. What is negative, broken or larger is refused, not cut.
 #[derive(Clone, Copy, PartialEq)]
-struct Whole(u64);
+pub(super) struct Whole(pub(super) u64);
 
 impl<'de> Deserialize<'de> for Whole {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -316,7 +335,7 @@ impl<'de> Deserialize<'de> for Whole {
 
 /// The members of an object in their order. A name that comes twice is refused.
 #[derive(PartialEq)]
-struct Pairs<T>(Vec<(String, T)>);
+pub(super) struct Pairs<T>(pub(super) Vec<(String, T)>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Pairs<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -19,6 +19,7 @@ use serde::Serialize;
 use super::answer::DecisionJson;
 use super::forwarded::{Forwarded, parse_forwarded, parse_why};
 use super::headers::rate_limit_headers;
+use super::operations;
 use super::problem::Problem;
 use super::question::{CHECKS_MAX, Question, QuestionError, Questions, parse_body};
 use super::status::Status;
@@ -45,12 +46,10 @@ pub(super) enum Caller {
 }
 
 pub(super) fn router(node: Arc<Node>, caller: Caller) -> Router {
-    let forget = match caller {
-        Caller::Operator => post(forget),
-        Caller::Anybody => post(refuse_operation),
-    };
+    let admit = from_fn_with_state((Arc::clone(&node), caller), operations::admit);
     Router::new()
-        .route("/v1/nodes/{name}/forget", forget)
+        .route("/v1/nodes/{name}/forget", post(forget).route_layer(admit))
+        .merge(operations::router(&node, caller))
         .route("/v1/check", post(check))
         // Without HEAD, which axum would answer as a GET: a question is charged.
         .route("/v1/auth", get(auth).head(refuse_all_but_get).fallback(refuse_all_but_get))
@@ -163,15 +162,15 @@ async fn answer_forwarded(node: &Node, now_ns: u64, forwarded: &Forwarded) -> Re
     }
 }
 
-type AskedAt<'n> = (u64, Result<Asked<'n>, Undecided>);
+pub(super) type AskedAt<'n> = (u64, Result<Asked<'n>, Undecided>);
 
-fn ask<'n>(node: &'n Node, now_ns: u64, question: &Question) -> AskedAt<'n> {
+pub(super) fn ask<'n>(node: &'n Node, now_ns: u64, question: &Question) -> AskedAt<'n> {
     let max_wait = question.max_wait_ms.map(Duration::from_millis);
     (now_ns, node.ask(now_ns, &question.to_request(), Door::Http, max_wait))
 }
 
 /// The decision, and the time at which it was made.
-async fn decided<'n>(
+pub(super) async fn decided<'n>(
     node: &'n Node,
     (asked_ns, asked): AskedAt<'n>,
 ) -> (u64, Result<Decision<'n>, Undecided>) {
@@ -229,14 +228,6 @@ async fn forget(State(node): State<Arc<Node>>, Path(name): Path<String>) -> Resp
     }
 }
 
-async fn refuse_operation() -> Response {
-    Problem::new(
-        StatusCode::FORBIDDEN,
-        "operations are for the user of the node and root, at its unix socket",
-    )
-    .into_response()
-}
-
 async fn livez() -> &'static str {
     "alive\n"
 }
@@ -262,7 +253,7 @@ async fn refuse_path() -> Response {
     Problem::new(
         StatusCode::NOT_FOUND,
         "there is POST /v1/check, GET /v1/auth, GET /v1/status, GET /v1/why, GET /livez, \
-         GET /readyz, GET /metrics and POST /v1/nodes/NAME/forget",
+         GET /readyz, GET /metrics, POST /v1/nodes/NAME/forget and the operations below /v1/keys",
     )
     .into_response()
 }
@@ -277,7 +268,10 @@ async fn refuse_all_but_get() -> Response {
 }
 
 /// Reads a whole body, within its bounds of bytes and time.
-async fn read_body(node: &Node, request: Request) -> Result<Bytes, Box<Problem<'static>>> {
+pub(super) async fn read_body(
+    node: &Node,
+    request: Request,
+) -> Result<Bytes, Box<Problem<'static>>> {
     let fail = |fault, status, detail: &str| {
         node.counters().count_fault(Door::Http, fault);
         Err(Box::new(Problem::new(status, detail)))
@@ -300,14 +294,14 @@ async fn read_body(node: &Node, request: Request) -> Result<Bytes, Box<Problem<'
     }
 }
 
-fn refuse_question(node: &Node, error: QuestionError) -> Response {
+pub(super) fn refuse_question(node: &Node, error: QuestionError) -> Response {
     let fault = if error.is_too_many { Fault::TooManyChecks } else { Fault::Malformed };
     node.counters().count_fault(Door::Http, fault);
     Problem::new(StatusCode::BAD_REQUEST, error.message).into_response()
 }
 
 /// Whoever asks a node that is starting is answered as one that gets no answer.
-fn refuse_undecided(undecided: Undecided) -> Response {
+pub(super) fn refuse_undecided(undecided: Undecided) -> Response {
     let status = match undecided {
         Undecided::Request(_) => StatusCode::BAD_REQUEST,
         Undecided::Starting => StatusCode::SERVICE_UNAVAILABLE,
