@@ -146,6 +146,9 @@ struct Override {
     limit: String,
     #[command(flatten)]
     numbers: Numbers,
+    /// Capacity of a bucket [default: the rate's count]
+    #[arg(long, value_name = "N", conflicts_with_all = ["count", "deny", "unlimited"])]
+    burst: Option<u64>,
     /// For how long, such as 1h [default: until it is ended]
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
     for_ns: Option<u64>,
@@ -158,9 +161,6 @@ struct Numbers {
     /// Rate of a bucket: 10/s
     #[arg(long, group = "numbers")]
     rate: Option<String>,
-    /// Capacity of a bucket [default: the rate's count]
-    #[arg(long, value_name = "N", requires = "rate")]
-    burst: Option<u64>,
     /// Count per window: "5 per 15m"
     #[arg(long, group = "numbers")]
     count: Option<String>,
@@ -199,8 +199,9 @@ impl Key {
                 whom.send("ban", body)
             }
             KeyCommand::Unban(Unban { who, whom }) => whom.send("unban", who.body()),
-            KeyCommand::Override(Override { bucket, limit, numbers, for_ns }) => {
+            KeyCommand::Override(Override { bucket, limit, numbers, burst, for_ns }) => {
                 let mut body = numbers.body();
+                body.extend(burst.map(|burst| ("burst".to_owned(), burst.into())));
                 body.extend(time(for_ns));
                 Limited { bucket, limit: Some(limit) }.send("override", body)
             }
@@ -339,9 +340,6 @@ impl Numbers {
         let mut body = Map::new();
         if let Some(rate) = self.rate {
             body.extend(members([("rate", rate.into())]));
-        }
-        if let Some(burst) = self.burst {
-            body.extend(members([("burst", burst.into())]));
         }
         if let Some(count) = self.count {
             body.extend(members([("limit", count.into())]));

@@ -422,7 +422,6 @@ fn exactly_one_of_rate_limit_deny_and_unlimited_is_taken() {
 fn what_comes_later_is_refused_as_such() {
     let limit = |line: &str| format!("{ONE_LIMIT}{line}\n");
     let cases = [
-        (format!("{ONE_LIMIT}[admin]\ntoken_file = \"t\"\n"), "operations on keys"),
         (limit("accuracy = \"exact\""), "comes in a later release"),
         (limit("accuracy = \"strict\""), "no such mode any more"),
         (limit("when_isolated = \"open\""), "write `split` or `allow` or `deny`"),
@@ -432,6 +431,18 @@ fn what_comes_later_is_refused_as_such() {
         assert!(message.contains(want), "{message}");
         assert_eq!(line, Some(4), "{message}");
     }
+}
+
+#[test]
+fn the_token_of_operators_is_a_file_beside_this_one() {
+    let config = accepted(&format!("{ONE_LIMIT}[admin]\ntoken_file = \"{{node}}.token\"\n"));
+    assert_eq!(config.admin.as_deref(), Some(Path::new("etc/edge-1.token")));
+    assert_eq!(accepted(ONE_LIMIT).admin, None);
+    let (line, message) = fault(&format!("{ONE_LIMIT}[admin]\n"));
+    assert!(message.contains("where the token is"), "{message}");
+    assert_eq!(line, Some(4));
+    let (_, message) = fault(&format!("{ONE_LIMIT}[admin]\ntoken_file = \"\"\n"));
+    assert!(message.contains("is empty"), "{message}");
 }
 
 #[test]
