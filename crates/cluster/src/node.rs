@@ -78,7 +78,7 @@ pub(crate) struct Node {
 impl Node {
     pub(crate) fn new(config: Config, limiter: Arc<Limiter>, life: u64, now_ns: u64) -> Self {
         let mut node = Self {
-            limits: OwnLimits::of(limiter.plan()),
+            limits: OwnLimits::of(&limiter.plan()),
             table: Table::new(&config.node, config.expect, now_ns),
             attempts: BTreeMap::new(),
             links: BTreeMap::new(),

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use limiter::{Bucket, Delta, Numbers, Plan, Standing, Sum};
 use wire::peer::LimitNumbers;
 
+/// A slot that no limit has: one that had it was taken out while the node ran. No limit counts without units.
+const VACANT: LimitNumbers = LimitNumbers { id: 0, burst: 0, per_ns: 0, per_unit: 0 };
+
 /// This node's limits as a hello carries them, and where each stands.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnLimits {
@@ -16,11 +19,16 @@ pub(crate) struct OwnLimits {
 impl OwnLimits {
     pub(crate) fn of(plan: &Plan) -> Self {
         let mut own = Self { numbers: Vec::new(), names: Vec::new(), by_id: BTreeMap::new() };
-        for (slot, rule) in (0..).zip(plan.rules()) {
+        for rule in plan.rules() {
+            let slot = usize::from(rule.slot());
+            if own.numbers.len() <= slot {
+                own.numbers.resize(slot + 1, VACANT);
+                own.names.resize(slot + 1, String::new());
+            }
             let Numbers { burst, per_ns, per_unit } = rule.numbers().unwrap_or_default();
-            own.numbers.push(LimitNumbers { id: rule.id(), burst, per_ns, per_unit });
-            own.names.push(rule.name().to_owned());
-            own.by_id.insert(rule.id(), slot);
+            own.numbers[slot] = LimitNumbers { id: rule.id(), burst, per_ns, per_unit };
+            own.names[slot] = rule.name().to_owned();
+            own.by_id.insert(rule.id(), rule.slot());
         }
         own
     }

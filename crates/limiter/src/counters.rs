@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 
-use crate::matching::Slot;
+use crate::rule::Rule;
 
 /// Sets of counters. Threads that decide different keys mostly count in different sets, so that they
 /// do not pass one cache line back and forth; a reader adds the sets up.
@@ -34,7 +34,7 @@ pub struct RuleCounts {
 /// What the limiter decided since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// By slot, as [`crate::Plan::rules`].
+    /// In the order of [`crate::Plan::rules`].
     pub rules: Vec<RuleCounts>,
     /// Requests that no limit matched.
     pub unmatched: u64,
@@ -78,71 +78,35 @@ const UNITS: usize = RULE_COUNTERS - 2;
 const SHARE_DENIED: usize = RULE_COUNTERS - 1;
 const EVENTS: usize = 6;
 
-#[derive(Debug)]
-struct Stripe {
-    rules: Box<[CachePadded<[AtomicU64; RULE_COUNTERS]>]>,
-    events: CachePadded<[AtomicU64; EVENTS]>,
-}
+/// What one rule decided. It outlives the plan: the rule of the next one goes on with it.
+#[derive(Debug, Default)]
+pub(crate) struct Tally([CachePadded<[AtomicU64; RULE_COUNTERS]>; STRIPES]);
 
-/// The counters of a plan.
-#[derive(Debug)]
-pub(crate) struct Counters {
-    stripes: Box<[Stripe]>,
-}
-
-impl Counters {
-    pub(crate) fn new(rules: usize) -> Self {
-        let stripe = |_| Stripe {
-            rules: (0..rules).map(|_| CachePadded::default()).collect(),
-            events: CachePadded::default(),
-        };
-        Self { stripes: (0..STRIPES).map(stripe).collect() }
-    }
-
-    /// Counts `outcome` and `units` spent for the rule at `slot`. `spread` picks the set.
-    pub(crate) fn add(&self, spread: u64, slot: Slot, outcome: Outcome, units: u64) {
-        let counters = &self.stripe(spread).rules[usize::from(slot)];
+impl Tally {
+    /// Counts `outcome` and `units` spent. `spread` picks the set.
+    pub(crate) fn add(&self, spread: u64, outcome: Outcome, units: u64) {
+        let counters = self.stripe(spread);
         counters[outcome as usize].fetch_add(1, Ordering::Relaxed);
         if units > 0 {
             counters[UNITS].fetch_add(units, Ordering::Relaxed);
         }
     }
 
-    /// Counts a check that the rule at `slot` denied for want of a share.
-    pub(crate) fn share_denied(&self, spread: u64, slot: Slot) {
-        let counters = &self.stripe(spread).rules[usize::from(slot)];
-        counters[SHARE_DENIED].fetch_add(1, Ordering::Relaxed);
+    /// Counts a check that was denied for want of a share.
+    pub(crate) fn share_denied(&self, spread: u64) {
+        self.stripe(spread)[SHARE_DENIED].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts `n` times `event`.
-    pub(crate) fn event(&self, spread: u64, event: Event, n: u64) {
-        if n > 0 {
-            self.stripe(spread).events[event as usize].fetch_add(n, Ordering::Relaxed);
-        }
+    fn stripe(&self, spread: u64) -> &[AtomicU64; RULE_COUNTERS] {
+        &self.0[stripe_of(spread)]
     }
 
-    /// Adds everything up.
-    pub(crate) fn read(&self) -> Counts {
-        let rules = self.stripes.first().map_or(0, |stripe| stripe.rules.len());
-        let event = |event: Event| {
-            let of = |stripe: &Stripe| stripe.events[event as usize].load(Ordering::Relaxed);
-            self.stripes.iter().map(of).fold(0, u64::wrapping_add)
-        };
-        Counts {
-            rules: (0..rules).map(|slot| self.read_rule(slot)).collect(),
-            unmatched: event(Event::Unmatched),
-            missing: event(Event::Missing),
-            full: event(Event::Full),
-            evicted: event(Event::Evicted),
-            expired: event(Event::Expired),
-            debits_clipped: event(Event::DebitClipped),
-        }
-    }
-
-    fn read_rule(&self, slot: usize) -> RuleCounts {
+    fn read(&self) -> RuleCounts {
         let counter = |at: usize| {
-            let of = |stripe: &Stripe| stripe.rules[slot][at].load(Ordering::Relaxed);
-            self.stripes.iter().map(of).fold(0, u64::wrapping_add)
+            let of = |stripe: &CachePadded<[AtomicU64; RULE_COUNTERS]>| {
+                stripe[at].load(Ordering::Relaxed)
+            };
+            self.0.iter().map(of).fold(0, u64::wrapping_add)
         };
         RuleCounts {
             allowed: counter(Outcome::Allowed as usize),
@@ -155,9 +119,43 @@ impl Counters {
             share_denied: counter(SHARE_DENIED),
         }
     }
+}
 
-    fn stripe(&self, spread: u64) -> &Stripe {
-        // The low bits of a hash; those that choose the shard are others.
-        &self.stripes[usize::try_from(spread % STRIPES as u64).unwrap_or(0)]
+/// What happened to the limiter as a whole.
+#[derive(Debug, Default)]
+pub(crate) struct Counters([CachePadded<[AtomicU64; EVENTS]>; STRIPES]);
+
+impl Counters {
+    /// Counts `n` times `event`. `spread` picks the set.
+    pub(crate) fn event(&self, spread: u64, event: Event, n: u64) {
+        if n > 0 {
+            self.0[stripe_of(spread)][event as usize].fetch_add(n, Ordering::Relaxed);
+        }
     }
+
+    /// Adds everything up, with what `rules` decided.
+    pub(crate) fn read(&self, rules: &[Rule]) -> Counts {
+        let event = |event: Event| {
+            let of = |stripe: &CachePadded<[AtomicU64; EVENTS]>| {
+                stripe[event as usize].load(Ordering::Relaxed)
+            };
+            self.0.iter().map(of).fold(0, u64::wrapping_add)
+        };
+        let tally =
+            |rule: &Rule| rule.tally.as_deref().map_or_else(RuleCounts::default, Tally::read);
+        Counts {
+            rules: rules.iter().map(tally).collect(),
+            unmatched: event(Event::Unmatched),
+            missing: event(Event::Missing),
+            full: event(Event::Full),
+            evicted: event(Event::Evicted),
+            expired: event(Event::Expired),
+            debits_clipped: event(Event::DebitClipped),
+        }
+    }
+}
+
+fn stripe_of(spread: u64) -> usize {
+    // The low bits of a hash; those that choose the shard are others.
+    usize::try_from(spread % STRIPES as u64).unwrap_or(0)
 }

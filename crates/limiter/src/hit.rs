@@ -2,6 +2,7 @@
 
 use crate::algorithm::{Algorithm, Counter, Room};
 use crate::matching::Slot;
+use crate::names::Names;
 use crate::rule::Rule;
 use crate::share::{Judgement, SharedBucket, Stand, fits_after};
 use crate::store::{Locked, Place};
@@ -265,9 +266,9 @@ impl<'p> Hit<'p> {
     }
 
     /// What the limit says, with the numbers after the request.
-    pub(crate) fn verdict(&self) -> Verdict<'p> {
+    pub(crate) fn verdict<'n>(&self, names: &'n Names) -> Verdict<'n> {
         let (reason, retry_after) = self.denial.unwrap_or((Reason::Ok, Wait::ZERO));
-        let mut verdict = Verdict::without_numbers(self.rule.name(), reason);
+        let mut verdict = Verdict::without_numbers(names.get(self.rule.name_at), reason);
         verdict.retry_after = retry_after;
         verdict.shadow = self.rule.shadow;
         match &self.state {

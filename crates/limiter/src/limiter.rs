@@ -1,23 +1,29 @@
 //! The limiter: resolves a request to its buckets, tests all of them, and spends in all or in none.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
+use arc_swap::{ArcSwap, Guard};
+use hashbrown::HashMap;
+use parking_lot::{RecursiveRwLock, RecursiveRwLockReadGuard};
 use smallvec::SmallVec;
 
 use crate::counters::{Counters, Counts, Event, Outcome};
+use crate::force::InForce;
 use crate::hit::{Hit, State, weigh};
 use crate::identity::BucketHasher;
-use crate::matching::Slot;
+use crate::matching::RuleIndex;
+use crate::names::Names;
 use crate::plan::Plan;
 use crate::question::Question;
 use crate::rule::{Allowance, Rule};
 use crate::share::{Fleet, View};
-use crate::store::{Locked, More, Place, Store};
+use crate::store::{Locked, More, Place, Space, Store};
 use crate::template::MissingAttribute;
 use crate::ticket::{Answer, Ticket};
 use crate::{
-    Decision, Freshness, Missing, Op, Reason, Request, RequestError, Unmatched, Verdict, Wait,
-    WhenFull, Witness,
+    Decision, Freshness, Missing, Op, Reason, ReplaceError, Request, RequestError, Unmatched,
+    Verdict, Wait, WhenFull, Witness,
 };
 
 /// Bounds and secret of the store.
@@ -58,7 +64,10 @@ pub struct Usage {
 /// A rate limiter on one node. Shared by reference between threads.
 #[derive(Debug)]
 pub struct Limiter {
-    plan: Plan,
+    current: ArcSwap<InForce>,
+    /// Held while what exchanges with peers reads or changes buckets, and, alone, while limits are replaced.
+    gate: RecursiveRwLock<()>,
+    names: Names,
     hasher: BucketHasher,
     store: Store,
     when_full: WhenFull,
@@ -82,15 +91,23 @@ impl Limiter {
     }
 
     fn build(plan: Plan, config: StoreConfig, share: Option<ShareConfig>) -> Self {
-        let rules = plan.rules().len();
-        let fleet = share.as_ref().map(|share| Fleet::new(share.sync_interval_ns.max(1), rules));
+        let fleet = share.as_ref().map(|share| Fleet::new(share.sync_interval_ns.max(1)));
         let view = share.map(|share| share.view);
+        let (mut plan, names) = (plan, Names::default());
+        for rule in plan.rules_mut() {
+            rule.name_at = names.place(&rule.name).unwrap_or(usize::MAX);
+            rule.tally = Some(Arc::default());
+        }
+        let store = Store::new(config.memory_bytes, config.entries_max, &plan, view);
+        let space = store.space_for(&plan);
         Self {
+            current: ArcSwap::from_pointee(InForce::new(plan, 0, space, HashMap::new())),
+            gate: RecursiveRwLock::new(()),
+            names,
             hasher: BucketHasher::new(&config.secret),
-            store: Store::new(config.memory_bytes, config.entries_max, &plan, view),
+            store,
             when_full: config.when_full,
-            counters: Counters::new(rules),
-            plan,
+            counters: Counters::default(),
             fleet,
             witness: None,
         }
@@ -124,9 +141,47 @@ impl Limiter {
         self.store.set_wall(now_ns, unix_ns);
     }
 
-    /// The limits in force.
-    pub fn plan(&self) -> &Plan {
-        &self.plan
+    /// The limits in force. They may be others at the next call.
+    pub fn plan(&self) -> Arc<Plan> {
+        Arc::clone(&self.current.load().plan)
+    }
+
+    /// What is in force at this moment: a later plan may take its place at any time.
+    pub(crate) fn in_force(&self) -> Guard<Arc<InForce>> {
+        self.current.load()
+    }
+
+    /// What is in force, and stays so until this is dropped.
+    pub(crate) fn steady(&self) -> Steady<'_> {
+        // Calls of the sync side call each other: a writer that waits must not come between.
+        let gate = self.gate.read();
+        Steady { force: self.current.load(), _gate: gate }
+    }
+
+    /// Puts `force` in force, and brings every shard to it. Nobody else does so at the same time.
+    pub(crate) fn put_in_force(
+        &self,
+        make: impl FnOnce(&InForce) -> Result<InForce, ReplaceError>,
+        now_ns: u64,
+    ) -> Result<(), ReplaceError> {
+        let _gate = self.gate.write();
+        let force = Arc::new(make(&self.current.load())?);
+        self.current.store(Arc::clone(&force));
+        self.store.for_each(now_ns, &force, |_, _| {});
+        self.store.adopt_overflow(now_ns, &force);
+        if let Some(fleet) = &self.fleet {
+            fleet.forget_debts(force.removed());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// What a shard may hold where `plan` is in force.
+    pub(crate) fn space_for(&self, plan: &Plan) -> Space {
+        self.store.space_for(plan)
     }
 
     /// Decides `request` at `now_ns`, nanoseconds of one monotonic clock; a reading older than the
@@ -164,40 +219,54 @@ impl Limiter {
         held: &mut Option<Ticket>,
     ) -> Result<Decision<'_>, RequestError> {
         request.validate()?;
-        let matched = self.plan.matched(request);
         let question = Question::of(request, may_hold);
-        if let [slot] = matched.as_slice() {
-            // Nearly every request meets one limit, and is spared the lists.
-            let mut hit = self.hit(*slot, request);
-            return Ok(self.decide_hits(now_ns, &question, hit.as_mut_slice(), held));
+        loop {
+            // A plan that takes the place of this one before the shards are locked is met there: then the
+            // request is matched anew, so that one plan decides it as a whole.
+            let force = self.in_force();
+            let matched = force.matched(request);
+            let decided = if let [index] = matched.as_slice() {
+                // Nearly every request meets one limit, and is spared the lists.
+                let mut hit = self.hit(&force, *index, request);
+                self.decide_hits(now_ns, &question, &force, hit.as_mut_slice(), held)
+            } else {
+                let hits = matched.iter().filter_map(|index| self.hit(&force, *index, request));
+                let mut hits = hits.collect::<SmallVec<[_; 4]>>();
+                self.decide_hits(now_ns, &question, &force, &mut hits, held)
+            };
+            if let Some(decision) = decided {
+                return Ok(decision);
+            }
         }
-        let hits = matched.iter().filter_map(|slot| self.hit(*slot, request));
-        let mut hits = hits.collect::<SmallVec<[_; 4]>>();
-        Ok(self.decide_hits(now_ns, &question, &mut hits, held))
     }
 
     /// Visits up to `buckets` buckets of the store, from where the last call stopped, and drops the
     /// entries at rest. See [`Limiter::sweep_round`].
     pub fn sweep(&self, now_ns: u64, buckets: usize) {
-        let expired = self.store.sweep(now_ns, buckets, &self.plan);
+        let expired = self.store.sweep(now_ns, buckets, &self.steady());
         self.counters.event(now_ns, Event::Expired, expired);
     }
 
     /// Buckets that make a whole round of the store: a caller that wants one in ten seconds sweeps a
     /// five-hundredth of this every 20 ms.
     pub fn sweep_round(&self) -> usize {
-        self.store.sweep_round()
+        self.store.sweep_round(&self.in_force())
     }
 
     /// What the store holds. Visits every shard: for metrics, not for every request.
     pub fn usage(&self) -> Usage {
         let (entries, table_bytes) = self.store.usage();
-        Usage { entries, entries_max: self.store.entries_max(), table_bytes }
+        Usage { entries, entries_max: self.store.entries_max(&self.in_force()), table_bytes }
     }
 
-    /// What was decided since the start.
+    /// What was decided since the start, by the limits in force.
     pub fn counts(&self) -> Counts {
-        self.counters.read()
+        self.counts_of(&self.in_force())
+    }
+
+    /// What was decided since the start, by the limits of `plan`, which is or was in force here.
+    pub fn counts_of(&self, plan: &Plan) -> Counts {
+        self.counters.read(plan.rules())
     }
 
     /// What a new key gets when there is no room for it.
@@ -214,10 +283,11 @@ impl Limiter {
         self.hasher.hash(rule.id(), &rule.template, request)
     }
 
-    /// The rule at `slot` as it applies to `request`, not yet looked up; none where the request lacks
+    /// The rule at `index` as it applies to `request`, not yet looked up; none where the request lacks
     /// an attribute of the key.
-    fn hit<'p>(&'p self, slot: Slot, request: &Request<'_>) -> Option<Hit<'p>> {
-        let rule = self.plan.rule(slot);
+    fn hit<'p>(&self, plan: &'p Plan, index: RuleIndex, request: &Request<'_>) -> Option<Hit<'p>> {
+        let rule = plan.rule_at(index);
+        let slot = rule.slot;
         let state = match &rule.allowance {
             Allowance::Unlimited => State::Unlimited,
             Allowance::Deny => State::Deny,
@@ -238,18 +308,20 @@ impl Limiter {
     }
 
     /// Tests all of `hits`, spends in all or none, and puts the answer together. If the check is held
-    /// instead, `held` says so; the answer is then what it would be if it were not.
+    /// instead, `held` says so; the answer is then what it would be if it were not. None: the limits are
+    /// no longer those of `force`, and nothing was changed.
     #[inline]
     pub(crate) fn decide_hits<'p>(
-        &'p self,
+        &self,
         now_ns: u64,
         question: &Question,
+        force: &'p InForce,
         hits: &mut [Hit<'p>],
         held: &mut Option<Ticket>,
-    ) -> Decision<'p> {
+    ) -> Option<Decision<'_>> {
         let is_unmatched = hits.iter().all(|hit| hit.rule.shadow);
-        let mut locked = self.store.lock(hits.iter().filter_map(Hit::hash), now_ns, &self.plan);
-        let mut refused = is_unmatched && self.plan.unmatched() == Unmatched::Deny;
+        let mut locked = self.store.lock(hits.iter().filter_map(Hit::hash), now_ns, force)?;
+        let mut refused = is_unmatched && force.unmatched() == Unmatched::Deny;
         for hit in hits.iter_mut() {
             self.seat(question, hit, &mut locked);
             self.test(question.op, hit, &locked);
@@ -263,7 +335,7 @@ impl Limiter {
                 if held.is_some() {
                     hits.iter_mut().for_each(|hit| hit.note_times(&locked));
                     drop(locked);
-                    return self.decision(question, hits);
+                    return Some(self.decision(question, force, hits));
                 }
                 self.count_share_denied(hits);
             }
@@ -287,7 +359,7 @@ impl Limiter {
         self.testify(question.op, refused, at_ns, hits);
         self.counters.event(now_ns, Event::Evicted, evicted);
         self.counters.event(now_ns, Event::Unmatched, u64::from(is_unmatched));
-        self.decision(question, hits)
+        Some(self.decision(question, force, hits))
     }
 
     /// Looks the bucket of `hit` up, or finds that there is no room for it.
@@ -414,27 +486,34 @@ impl Limiter {
 
     /// Counts a check that `hit` denied although units were left.
     pub(crate) fn note_share_denied(&self, hit: &Hit<'_>) {
-        self.counters.share_denied(hit.hash().unwrap_or(0), hit.slot);
+        if let Some(tally) = &hit.rule.tally {
+            tally.share_denied(hit.hash().unwrap_or(0));
+        }
     }
 
     /// The answer, from what each limit says.
-    pub(crate) fn decision<'p>(&self, question: &Question, hits: &[Hit<'p>]) -> Decision<'p> {
-        let mut deciding: Option<&Hit<'p>> = None;
+    pub(crate) fn decision(
+        &self,
+        question: &Question,
+        plan: &Plan,
+        hits: &[Hit<'_>],
+    ) -> Decision<'_> {
+        let mut deciding: Option<Verdict<'_>> = None;
         for hit in hits.iter().filter(|hit| !hit.rule.shadow) {
-            if deciding.is_none_or(|other| hit.verdict().decides_over(&other.verdict())) {
-                deciding = Some(hit);
+            let verdict = hit.verdict(&self.names);
+            if deciding.is_none_or(|other| verdict.decides_over(&other)) {
+                deciding = Some(verdict);
             }
         }
-        let verdict = deciding.map_or_else(
-            || {
-                let denies = self.plan.unmatched() == Unmatched::Deny;
-                let denied = denies && matches!(question.op, Op::Check | Op::Peek);
-                Verdict::without_numbers("", if denied { Reason::Unmatched } else { Reason::Ok })
-            },
-            Hit::verdict,
-        );
-        let details =
-            if question.details { hits.iter().map(Hit::verdict).collect() } else { Vec::new() };
+        let verdict = deciding.unwrap_or_else(|| {
+            let denies = plan.unmatched() == Unmatched::Deny;
+            let denied = denies && matches!(question.op, Op::Check | Op::Peek);
+            Verdict::without_numbers("", if denied { Reason::Unmatched } else { Reason::Ok })
+        });
+        let details = match question.details {
+            true => hits.iter().map(|hit| hit.verdict(&self.names)).collect(),
+            false => Vec::new(),
+        };
         let (freshness, stale_ms) =
             self.fleet.as_ref().map_or((Freshness::Alone, 0), Fleet::freshness);
         let mut decision = Decision { verdict, freshness, stale_ms, details };
@@ -460,7 +539,23 @@ impl Limiter {
         };
         let spends = matches!(outcome, Outcome::Allowed | Outcome::Debit) && hit.takes_units();
         let units = if spends { hit.cost } else { 0 };
-        self.counters.add(hit.hash().unwrap_or(0), hit.slot, outcome, units);
+        if let Some(tally) = &hit.rule.tally {
+            tally.add(hit.hash().unwrap_or(0), outcome, units);
+        }
+    }
+}
+
+/// The limits in force, which nobody replaces meanwhile.
+pub(crate) struct Steady<'l> {
+    force: Guard<Arc<InForce>>,
+    _gate: RecursiveRwLockReadGuard<'l, ()>,
+}
+
+impl Deref for Steady<'_> {
+    type Target = InForce;
+
+    fn deref(&self) -> &InForce {
+        &self.force
     }
 }
 

@@ -5,7 +5,9 @@ use smallvec::SmallVec;
 
 use crate::algorithm::TokenBucket;
 use crate::identity::{Identity, unkeyed_hash};
-use crate::matching::{Conditions, KeyList, Matched, Matcher, Pattern, PatternId, Rank, Slot};
+use crate::matching::{
+    Conditions, KeyList, Matched, Matcher, Pattern, PatternId, Rank, RuleIndex, Slot,
+};
 use crate::rule::{Allowance, Rule, RuleAt};
 use crate::share::SharedBucket;
 use crate::template::KeyTemplate;
@@ -42,7 +44,10 @@ impl std::error::Error for PlanError {}
 #[derive(Debug)]
 pub struct Plan {
     limits: Vec<Limit>,
+    /// In the order of the file, each limit before its overrides.
     rules: Vec<Rule>,
+    /// By slot: the rule that has it.
+    by_slot: Vec<Option<RuleIndex>>,
     matcher: Matcher,
     unmatched: Unmatched,
 }
@@ -60,7 +65,8 @@ impl Plan {
         }
         let Compiler { rules, conditions, patterns, .. } = compiler;
         let matcher = Matcher::new(conditions, patterns);
-        Ok(Self { limits, rules, matcher, unmatched })
+        let by_slot = (0..rules.len()).map(|at| RuleIndex::try_from(at).ok()).collect();
+        Ok(Self { limits, rules, by_slot, matcher, unmatched })
     }
 
     /// The same limits, and the carried limit ([`crate::CARRIED`]).
@@ -77,7 +83,7 @@ impl Plan {
         Ok(self)
     }
 
-    /// Every limit and override, by slot: in the order of the file, each limit before its overrides.
+    /// Every limit and override in the order of the file, each limit before its overrides.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
@@ -92,7 +98,7 @@ impl Plan {
         self.unmatched
     }
 
-    /// Slots of the rules that apply to `request`, one per limit.
+    /// The rules that apply to `request`, one per limit.
     pub(crate) fn matched(&self, request: &Request<'_>) -> Matched {
         self.matcher.matched(request)
     }
@@ -101,14 +107,42 @@ impl Plan {
         &self.matcher
     }
 
-    pub(crate) fn rule(&self, slot: Slot) -> &Rule {
-        &self.rules[usize::from(slot)]
+    /// The rule at `index` in the order of the file.
+    pub(crate) fn rule_at(&self, index: RuleIndex) -> &Rule {
+        &self.rules[usize::from(index)]
+    }
+
+    /// The rule at `slot`; none: there is none any more.
+    pub fn rule(&self, slot: u16) -> Option<&Rule> {
+        let index = self.by_slot.get(usize::from(slot)).copied().flatten()?;
+        self.rules.get(usize::from(index))
+    }
+
+    /// One more than the highest slot.
+    pub(crate) fn slots(&self) -> usize {
+        self.by_slot.len()
+    }
+
+    pub(crate) fn rules_mut(&mut self) -> &mut [Rule] {
+        &mut self.rules
+    }
+
+    /// Gives each rule the slot that `slots` has for it, in the order of the file.
+    pub(crate) fn number(&mut self, slots: &[Slot]) {
+        let most = slots.iter().map(|slot| usize::from(*slot) + 1).max().unwrap_or(0);
+        self.by_slot = vec![None; most];
+        for (index, (rule, slot)) in self.rules.iter_mut().zip(slots).enumerate() {
+            rule.slot = *slot;
+            if let Some(place) = self.by_slot.get_mut(usize::from(*slot)) {
+                *place = RuleIndex::try_from(index).ok();
+            }
+        }
     }
 
     /// What the buckets of the rule at `slot` share between nodes; none where there is no such rule, or
     /// it counts nothing.
     pub(crate) fn shared(&self, slot: Slot) -> Option<&SharedBucket> {
-        self.rules.get(usize::from(slot))?.shared()
+        self.rule(slot)?.shared()
     }
 
     /// Longest time for which a shard may go unswept: see [`TokenBucket::horizon_ns`].
@@ -202,6 +236,9 @@ impl Compiler {
         }
         self.rules.push(Rule {
             name,
+            name_at: 0,
+            slot: Slot::try_from(self.rules.len()).unwrap_or(Slot::MAX),
+            tally: None,
             at,
             quota: quota.clone(),
             id,
@@ -211,6 +248,7 @@ impl Compiler {
             missing: limit.missing,
             shadow: limit.shadow,
             when_isolated: limit.when_isolated,
+            accuracy: limit.accuracy,
             has_times: has_times(quota),
         });
         self.conditions.push(conditions);

@@ -1,6 +1,10 @@
 //! One compiled limit or override.
 
+use std::sync::Arc;
+
 use crate::algorithm::Algorithm;
+use crate::counters::Tally;
+use crate::matching::Slot;
 use crate::share::SharedBucket;
 use crate::template::KeyTemplate;
 use crate::{Accuracy, Missing, Numbers, Quota, WhenIsolated};
@@ -18,6 +22,12 @@ pub struct RuleAt {
 #[derive(Debug)]
 pub struct Rule {
     pub(crate) name: String,
+    /// Where its limiter keeps the name.
+    pub(crate) name_at: usize,
+    /// Its number in the limiter, which it keeps when other limits come and go.
+    pub(crate) slot: Slot,
+    /// What it decided; none before it is in force.
+    pub(crate) tally: Option<Arc<Tally>>,
     pub(crate) at: RuleAt,
     pub(crate) quota: Quota,
     pub(crate) id: u64,
@@ -27,6 +37,7 @@ pub struct Rule {
     pub(crate) missing: Missing,
     pub(crate) shadow: bool,
     pub(crate) when_isolated: WhenIsolated,
+    pub(crate) accuracy: Accuracy,
     /// Its answers have times that no level tells: it counts, or what it lets through waits its turn.
     pub(crate) has_times: bool,
 }
@@ -62,6 +73,12 @@ impl Rule {
     /// `name` of a limit, `name/override` of an override.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The number by which buckets, spends and peers name it. It keeps it in every plan that takes the place
+    /// of this one and has the rule too.
+    pub fn slot(&self) -> u16 {
+        self.slot
     }
 
     /// Where it stands in the list that was compiled.

@@ -30,6 +30,8 @@ pub struct Ticket {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TicketHit {
     pub(crate) slot: u16,
+    /// Identity of the rule: another may have the slot by now.
+    pub(crate) id: u64,
     /// None where the rule counts nothing for the request.
     pub(crate) hash: Option<u64>,
     pub(crate) cost: u64,

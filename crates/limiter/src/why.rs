@@ -1,18 +1,24 @@
 //! Why a request is answered as it is: what matched, how its buckets stand, and what the next check would
 //! be told. For people who ask; it creates, counts and changes nothing.
 
+use std::sync::Arc;
+
 use crate::hit::{Hit, State};
-use crate::matching::{Consideration, Considered, Slot};
+use crate::matching::{Consideration, Considered, RuleIndex};
 use crate::question::Question;
 use crate::rule::{Allowance, Rule};
 use crate::share::{BucketState, SharedBucket, Stand, look};
 use crate::store::{Locked, Place};
 use crate::template::MissingAttribute;
-use crate::{Bucket, Decision, Limiter, Missing, Op, Request, RequestError, Verdict, WhenFull};
+use crate::{
+    Bucket, Decision, Limiter, Missing, Op, Plan, Request, RequestError, Verdict, WhenFull,
+};
 
 /// Why a request is answered as it is.
 #[derive(Debug)]
 pub struct Why<'p> {
+    /// The limits that were in force.
+    pub plan: Arc<Plan>,
     /// The limits that apply, and those that name the endpoint or the key and do not, in the order of
     /// the file.
     pub limits: Vec<LimitWhy<'p>>,
@@ -38,8 +44,8 @@ pub struct LimitWhy<'p> {
 /// The rule that decides for a limit.
 #[derive(Debug)]
 pub struct Applied<'p> {
-    /// The rule.
-    pub rule: &'p Rule,
+    /// The rule: its place in [`Plan::rules`].
+    pub index: u16,
     /// Cost of the request in its unit.
     pub cost: u64,
     /// What it counts the request in.
@@ -66,7 +72,7 @@ pub enum Counted {
 
 /// The rule that decides for a limit, and which of the hits is its own; none: it is skipped.
 struct Resolved<'p> {
-    slot: Slot,
+    index: RuleIndex,
     rule: &'p Rule,
     cost: u64,
     counted: Counted,
@@ -81,18 +87,21 @@ impl Limiter {
     /// A request outside the bounds.
     pub fn why(&self, now_ns: u64, request: &Request<'_>) -> Result<Why<'_>, RequestError> {
         request.validate()?;
-        let (considerations, others) = self.plan().consider(request);
+        let force = self.steady();
+        let (considerations, others) = force.consider(request);
         let mut hits = Vec::new();
-        let mut resolve = |slot| self.resolve(slot, request, &mut hits);
+        let mut resolve = |index| self.resolve(&force, index, request, &mut hits);
         let mut applied: Vec<_> =
             considerations.iter().map(|it| it.decides().map(&mut resolve)).collect();
-        let mut locked = self.store().lock(hits.iter().filter_map(Hit::hash), now_ns, self.plan());
+        let mut locked = self.store().lock(hits.iter().filter_map(Hit::hash), now_ns, &force);
         for resolved in applied.iter_mut().flatten() {
-            if let Some(hit) = resolved.at.and_then(|at| hits.get_mut(at)) {
-                self.look_at(hit, &mut resolved.counted, &mut locked);
-                self.test(Op::Peek, hit, &locked);
+            if let (Some(hit), Some(locked)) =
+                (resolved.at.and_then(|at| hits.get_mut(at)), &mut locked)
+            {
+                self.look_at(hit, &mut resolved.counted, locked);
+                self.test(Op::Peek, hit, locked);
                 hit.note_queue(false);
-                hit.note_times(&locked);
+                hit.note_times(locked);
             }
         }
         drop(locked);
@@ -105,31 +114,34 @@ impl Limiter {
             is_again: false,
         };
         let told = |resolved: Resolved<'_>| Applied {
-            rule: self.plan().rule(resolved.slot),
+            index: resolved.index,
             cost: resolved.cost,
             counted: resolved.counted,
-            verdict: resolved.at.and_then(|at| hits.get(at)).map(Hit::verdict),
+            verdict: resolved.at.and_then(|at| hits.get(at)).map(|hit| hit.verdict(self.names())),
         };
         let limits = considerations.into_iter().zip(applied).map(|(consideration, resolved)| {
             let Consideration { rules, left_out } = consideration;
             LimitWhy { rules, left_out, applied: resolved.map(told) }
         });
         Ok(Why {
+            plan: Arc::clone(&force.plan),
             limits: limits.collect(),
             others,
-            next: self.decision(&question, &hits),
+            next: self.decision(&question, &force, &hits),
             may_wait,
         })
     }
 
-    /// The rule at `slot` as it applies to `request`: a hit more, unless it is skipped.
+    /// The rule at `index` as it applies to `request`: a hit more, unless it is skipped.
     fn resolve<'p>(
-        &'p self,
-        slot: Slot,
+        &self,
+        plan: &'p Plan,
+        index: RuleIndex,
         request: &Request<'_>,
         hits: &mut Vec<Hit<'p>>,
     ) -> Resolved<'p> {
-        let rule = self.plan().rule(slot);
+        let rule = plan.rule_at(index);
+        let slot = rule.slot;
         let (state, counted) = match &rule.allowance {
             Allowance::Unlimited => (Some(State::Unlimited), Counted::Nothing),
             Allowance::Deny => (Some(State::Deny), Counted::Nothing),
@@ -146,7 +158,7 @@ impl Limiter {
             hits.push(Hit { slot, rule, cost, state, denial: None });
             hits.len() - 1
         });
-        Resolved { slot, rule, cost, counted, at }
+        Resolved { index, rule, cost, counted, at }
     }
 
     /// Finds how the bucket of `hit` stands, as a check would find it, and what the check would be

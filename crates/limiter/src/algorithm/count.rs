@@ -243,6 +243,18 @@ impl Counter {
         taken
     }
 
+    /// What counts by these numbers of `count`, which was counted by those of `from`. Other windows carry
+    /// over what counts as spent in the one that now runs.
+    pub(crate) fn count_of(&self, from: &Self, count: &Count, now: Now) -> Count {
+        match (self, from, count) {
+            (Self::Window(to), Self::Window(from), Count::Window(count)) => {
+                Count::Window(to.count_of(from, count, now))
+            }
+            (Self::Log(_), Self::Log(_), Count::Log(log)) => Count::Log(log.clone()),
+            _ => self.fresh(now),
+        }
+    }
+
     /// What counts in `count`, by the times at which it was spent, to the millisecond.
     pub(crate) fn parts(&self, count: &Count, now: Now) -> Vec<(When, u64)> {
         match (self, count) {

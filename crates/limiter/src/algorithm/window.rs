@@ -42,6 +42,17 @@ enum Cut {
     Calendar(Calendar, Remembered),
 }
 
+impl Cut {
+    /// Whether both cut time into the same windows.
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Period(a), Self::Period(b)) => a == b,
+            (Self::Calendar(a, _), Self::Calendar(b, _)) => a == b,
+            (Self::Period(_), Self::Calendar(..)) | (Self::Calendar(..), Self::Period(_)) => false,
+        }
+    }
+}
+
 /// What counts in one bucket, in windows of this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WindowCount {
@@ -168,6 +179,17 @@ impl WindowCounter {
                 }
             }
         }
+    }
+
+    /// What counts at `now` of `count`, which was counted in the windows of `from`. Where those are others
+    /// than these, all that counts there counts in the current one here.
+    pub(crate) fn count_of(&self, from: &Self, count: &WindowCount, now: Now) -> WindowCount {
+        let count = from.count_at(Some(*count), now);
+        if self.cut.is_same(&from.cut) {
+            return count;
+        }
+        let units = from.missing(&count, now.ns).div_ceil(from.per_unit);
+        WindowCount { current: units.saturating_add(count.next), ..self.count_at(None, now) }
     }
 
     /// The count of the window after the one that has ended, which need not be the one right after.

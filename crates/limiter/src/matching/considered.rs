@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 use super::index::Matches;
-use super::{Conditions, Matcher, Slot};
+use super::{Conditions, Matcher, RuleIndex};
 use crate::Request;
 use crate::plan::Plan;
 
@@ -38,7 +38,7 @@ pub enum Fit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Considered {
     /// Its place in [`Plan::rules`].
-    pub slot: u16,
+    pub index: u16,
     /// Whether it matches.
     pub fit: Fit,
 }
@@ -57,7 +57,7 @@ pub struct Consideration {
 impl Consideration {
     /// The rule that decides; none: the limit does not apply.
     pub fn decides(&self) -> Option<u16> {
-        self.rules.iter().find(|rule| rule.fit == Fit::Decides).map(|rule| rule.slot)
+        self.rules.iter().find(|rule| rule.fit == Fit::Decides).map(|rule| rule.index)
     }
 }
 
@@ -82,48 +82,48 @@ impl Plan {
 }
 
 impl Matcher {
-    /// The limit that has these `slots`, its own first; none if it does not apply and names neither the
+    /// The limit that has these `indices`, its own first; none if it does not apply and names neither the
     /// endpoint nor the key of `request`.
     fn consider(
         &self,
-        slots: Range<usize>,
+        indices: Range<usize>,
         request: &Request<'_>,
         endpoint: &Matches,
     ) -> Option<Consideration> {
-        let mut slots = slots.filter_map(|slot| Slot::try_from(slot).ok());
-        let limit = slots.next()?;
+        let mut indices = indices.filter_map(|index| RuleIndex::try_from(index).ok());
+        let limit = indices.next()?;
         let lacks = self.lacks(limit, request, endpoint);
         if !lacks.is_empty() {
-            let rules = vec![Considered { slot: limit, fit: Fit::Lacks(lacks) }];
+            let rules = vec![Considered { index: limit, fit: Fit::Lacks(lacks) }];
             return self
                 .is_named(limit, request, endpoint)
                 .then_some(Consideration { rules, left_out: 0 });
         }
         let mut considered: Vec<_> =
-            slots.map(|slot| (slot, self.lacks(slot, request, endpoint))).collect();
+            indices.map(|index| (index, self.lacks(index, request, endpoint))).collect();
         // Those that lack the least are the ones that somebody may have meant.
         considered.sort_by_key(|(_, lacks)| lacks.len());
         let matching = considered.iter().filter(|(_, lacks)| lacks.is_empty()).count();
         let left_out = considered.len().saturating_sub(CONSIDERED_MAX.max(matching));
         considered.truncate(considered.len() - left_out);
-        considered.sort_by_key(|(slot, _)| Reverse(self.rule(*slot).rank));
+        considered.sort_by_key(|(index, _)| Reverse(self.rule(*index).rank));
         considered.push((limit, Vec::new()));
         let mut is_decided = false;
-        let rules = considered.into_iter().map(|(slot, lacks)| {
+        let rules = considered.into_iter().map(|(index, lacks)| {
             let fit = match (lacks.is_empty(), is_decided) {
                 (false, _) => Fit::Lacks(lacks),
                 (true, false) => Fit::Decides,
                 (true, true) => Fit::LessSpecific,
             };
             is_decided |= fit == Fit::Decides;
-            Considered { slot, fit }
+            Considered { index, fit }
         });
         Some(Consideration { rules: rules.collect(), left_out })
     }
 
-    /// Everything that `request`, whose endpoint matches `endpoint`, lacks for the rule at `slot`.
-    fn lacks(&self, slot: Slot, request: &Request<'_>, endpoint: &Matches) -> Vec<Lack> {
-        let rule = self.rule(slot);
+    /// Everything that `request`, whose endpoint matches `endpoint`, lacks for the rule at `index`.
+    fn lacks(&self, index: RuleIndex, request: &Request<'_>, endpoint: &Matches) -> Vec<Lack> {
+        let rule = self.rule(index);
         let mut lacks = Vec::new();
         if !rule.patterns.iter().all(|pattern| endpoint.contains(pattern)) {
             lacks.push(Lack::Endpoint);
@@ -139,14 +139,14 @@ impl Matcher {
         lacks
     }
 
-    /// Whether the rule at `slot` says something about the endpoint or the key that holds.
-    fn is_named(&self, slot: Slot, request: &Request<'_>, endpoint: &Matches) -> bool {
-        let rule = self.rule(slot);
+    /// Whether the rule at `index` says something about the endpoint or the key that holds.
+    fn is_named(&self, index: RuleIndex, request: &Request<'_>, endpoint: &Matches) -> bool {
+        let rule = self.rule(index);
         rule.patterns.iter().any(|pattern| endpoint.contains(pattern))
             || rule.keys.iter().any(|list| list.contains(request))
     }
 
-    fn rule(&self, slot: Slot) -> &Conditions {
-        &self.rules[usize::from(slot)]
+    fn rule(&self, index: RuleIndex) -> &Conditions {
+        &self.rules[usize::from(index)]
     }
 }

@@ -21,11 +21,14 @@ pub(crate) use pattern::{Pattern, PatternRank};
 use crate::Request;
 use crate::template::{KeyTemplate, Source};
 
-/// Number of a limit or override in its plan.
+/// Number of a limit or override in its limiter: it keeps it when other limits come and go.
 pub(crate) type Slot = u16;
 
-/// Slots of the rules that apply to one request, one per limit, in the order of the file.
-pub(crate) type Matched = SmallVec<[Slot; 4]>;
+/// Place of a limit or override in the order of the file.
+pub(crate) type RuleIndex = u16;
+
+/// The rules that apply to one request, one per limit, in the order of the file.
+pub(crate) type Matched = SmallVec<[RuleIndex; 4]>;
 
 /// How specific a selector is: by listed keys, then attributes, then endpoint. Greater decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,10 +81,10 @@ pub(crate) struct Matcher {
     rules: Vec<Conditions>,
     index: EndpointIndex,
     /// Rules without an anchor have no conditions: they apply to every request.
-    always: Vec<Slot>,
-    by_pattern: Vec<Vec<Slot>>,
+    always: Vec<RuleIndex>,
+    by_pattern: Vec<Vec<RuleIndex>>,
     /// By name, then by value.
-    by_attribute: HashMap<String, HashMap<Vec<u8>, Vec<Slot>>>,
+    by_attribute: HashMap<String, HashMap<Vec<u8>, Vec<RuleIndex>>>,
     by_key: Vec<KeyAnchors>,
 }
 
@@ -90,16 +93,16 @@ pub(crate) struct Matcher {
 struct KeyAnchors {
     /// Any template with this source and normal form.
     template: KeyTemplate,
-    values: HashMap<Vec<u8>, Vec<Slot>>,
+    values: HashMap<Vec<u8>, Vec<RuleIndex>>,
 }
 
 impl Matcher {
-    /// A matcher of `rules`, whose place in the list is their slot, over the endpoint `patterns`.
+    /// A matcher of `rules`, which stand in the order of the file, over the endpoint `patterns`.
     pub(crate) fn new(rules: Vec<Conditions>, patterns: Vec<Pattern>) -> Self {
         let mut matcher = Self { by_pattern: vec![Vec::new(); patterns.len()], ..Self::default() };
         let popularity = Popularity::of(&rules);
-        for (slot, rule) in (0..=Slot::MAX).zip(&rules) {
-            matcher.file(slot, rule, &popularity);
+        for (index, rule) in (0..=RuleIndex::MAX).zip(&rules) {
+            matcher.file(index, rule, &popularity);
         }
         drop(popularity);
         matcher.index = EndpointIndex::new(patterns);
@@ -107,9 +110,9 @@ impl Matcher {
         matcher
     }
 
-    fn file(&mut self, slot: Slot, rule: &Conditions, popularity: &Popularity<'_>) {
+    fn file(&mut self, index: RuleIndex, rule: &Conditions, popularity: &Popularity<'_>) {
         if let Some(list) = rule.keys.first() {
-            self.file_by_key(slot, list);
+            self.file_by_key(index, list);
             return;
         }
         let attribute = rule.attributes.iter().min_by_key(|pair| popularity.of_attribute(pair));
@@ -118,18 +121,18 @@ impl Matcher {
             (Some(pair), Some(id))
                 if popularity.of_pattern(*id) < popularity.of_attribute(pair) =>
             {
-                self.by_pattern[usize::from(*id)].push(slot);
+                self.by_pattern[usize::from(*id)].push(index);
             }
             (Some((name, value)), _) => {
                 let values = self.by_attribute.entry(name.clone()).or_default();
-                values.entry(value.clone()).or_default().push(slot);
+                values.entry(value.clone()).or_default().push(index);
             }
-            (None, Some(id)) => self.by_pattern[usize::from(*id)].push(slot),
-            (None, None) => self.always.push(slot),
+            (None, Some(id)) => self.by_pattern[usize::from(*id)].push(index),
+            (None, None) => self.always.push(index),
         }
     }
 
-    fn file_by_key(&mut self, slot: Slot, list: &KeyList) {
+    fn file_by_key(&mut self, index: RuleIndex, list: &KeyList) {
         let template = &list.template;
         let at = self.by_key.iter().position(|anchors| {
             anchors.template.single_source() == template.single_source()
@@ -140,7 +143,7 @@ impl Matcher {
             self.by_key.len() - 1
         });
         for value in &list.values {
-            self.by_key[at].values.entry(value.clone()).or_default().push(slot);
+            self.by_key[at].values.entry(value.clone()).or_default().push(index);
         }
     }
 
@@ -149,10 +152,10 @@ impl Matcher {
     pub(crate) fn matched(&self, request: &Request<'_>) -> Matched {
         let endpoint = self.index.matches(request.endpoint);
         let mut found = Matched::from_slice(&self.always);
-        let mut add = |slots: &[Slot]| {
-            for slot in slots {
-                if self.applies(*slot, request, &endpoint) {
-                    found.push(*slot);
+        let mut add = |indices: &[RuleIndex]| {
+            for index in indices {
+                if self.applies(*index, request, &endpoint) {
+                    found.push(*index);
                 }
             }
         };
@@ -162,16 +165,16 @@ impl Matcher {
         if !self.by_attribute.is_empty() {
             for (name, value) in &request.attributes {
                 let values = std::str::from_utf8(name).ok().and_then(|n| self.by_attribute.get(n));
-                if let Some(slots) = values.and_then(|values| values.get(*value)) {
-                    add(slots);
+                if let Some(indices) = values.and_then(|values| values.get(*value)) {
+                    add(indices);
                 }
             }
         }
         for anchors in &self.by_key {
             let source = anchors.template.single_source();
             let value = source.and_then(|source| anchors.template.value(source, request));
-            if let Some(slots) = value.and_then(|value| anchors.values.get(value.as_slice())) {
-                add(slots);
+            if let Some(indices) = value.and_then(|value| anchors.values.get(value.as_slice())) {
+                add(indices);
             }
         }
         self.keep_most_specific(&mut found);
@@ -180,17 +183,17 @@ impl Matcher {
 
     fn keep_most_specific(&self, found: &mut Matched) {
         if found.len() > 1 {
-            let rule = |slot: Slot| &self.rules[usize::from(slot)];
+            let rule = |index: RuleIndex| &self.rules[usize::from(index)];
             found.sort_unstable_by(|a, b| {
                 let (a, b) = (rule(*a), rule(*b));
                 a.limit.cmp(&b.limit).then(b.rank.cmp(&a.rank))
             });
-            found.dedup_by_key(|slot| rule(*slot).limit);
+            found.dedup_by_key(|index| rule(*index).limit);
         }
     }
 
-    fn applies(&self, slot: Slot, request: &Request<'_>, endpoint: &Matches) -> bool {
-        let rule = &self.rules[usize::from(slot)];
+    fn applies(&self, index: RuleIndex, request: &Request<'_>, endpoint: &Matches) -> bool {
+        let rule = &self.rules[usize::from(index)];
         rule.patterns.iter().all(|pattern| endpoint.contains(pattern))
             && rule
                 .attributes

@@ -190,6 +190,14 @@ impl Charge {
         self.scale_owed(|owed| owed.peers.minus(peers) != owed.peers, part, whole);
     }
 
+    /// Scales all ticks by `scale`. What was left over of the last drain, less than one, goes.
+    pub(super) fn scale_all(&mut self, scale: impl Fn(i64) -> i64) {
+        self.ticks = scale(self.ticks);
+        self.remainder = 0;
+        self.owed.iter_mut().for_each(|owed| owed.ticks = scale(owed.ticks));
+        self.owed.retain(|owed| owed.ticks != 0);
+    }
+
     fn scale_owed(&mut self, which: impl Fn(&Owed) -> bool, part: i128, whole: i128) {
         if whole == 0 || part == whole {
             return;

@@ -8,12 +8,13 @@ use super::fleet::FleetEvent;
 use super::stand::Stand;
 use super::view::View;
 use crate::algorithm::Counter;
+use crate::force::InForce;
 use crate::hit::{Hit, State};
 use crate::question::Question;
 use crate::rule::Allowance;
 use crate::store::{Locked, Place};
 use crate::ticket::TicketHit;
-use crate::{Answer, Decision, Limiter, Op, Reason, Ticket, Wait, WhenIsolated};
+use crate::{Answer, Decision, Limiter, Op, Plan, Reason, Ticket, Wait, WhenIsolated};
 
 /// Wait that a caller is told by a limit that denies what an isolated node is asked: nobody can
 /// foretell how long that lasts.
@@ -51,23 +52,17 @@ impl Limiter {
         let details = ticket.details;
         let question =
             Question { op: Op::Check, details, is_peek: false, may_hold, is_again: true };
-        let hits = ticket.hits.iter().map(|hit| self.hit_again(hit));
+        // Held by what exchanges with peers: nobody replaces the limits meanwhile.
+        let force = self.steady();
+        // A limit that was taken away since the check was held no longer applies.
+        let hits = ticket.hits.iter().filter_map(|hit| hit_again(&force, hit));
         let mut hits: SmallVec<[Hit<'_>; 4]> = hits.collect();
-        if ticket.is_reserved {
-            self.settle(now_ns, &question, ticket, &mut hits, is_gone, held)
+        let decided = if ticket.is_reserved {
+            self.settle(now_ns, &question, &force, ticket, &mut hits, is_gone, held)
         } else {
-            self.decide_hits(now_ns, &question, &mut hits, held)
-        }
-    }
-
-    fn hit_again<'p>(&'p self, held: &TicketHit) -> Hit<'p> {
-        let rule = self.plan().rule(held.slot);
-        let state = match (&rule.allowance, held.hash) {
-            (Allowance::Counted(shared), Some(hash)) => State::unseated(shared, hash),
-            (Allowance::Unlimited, _) => State::Unlimited,
-            (Allowance::Counted(_) | Allowance::Deny, _) => State::Deny,
+            self.decide_hits(now_ns, &question, &force, &mut hits, held)
         };
-        Hit { slot: held.slot, rule, cost: held.cost, state, denial: None }
+        decided.unwrap_or_else(|| self.decision(&question, &force, &[]))
     }
 
     /// Finds where the bucket of `hit`, which is at `place`, stands among the members; the place is
@@ -85,7 +80,12 @@ impl Limiter {
         let changes = !question.is_peek && question.op != Op::Peek && hit.cost > 0;
         let State::Bucket { shared, hash, seat } = &mut hit.state else { return place };
         let (shared, bucket) = (*shared, Bucket { slot, hash: *hash });
-        let Some(mut account) = self.account_at(locked, bucket) else { return place };
+        let shard = locked.shard_of(bucket.hash);
+        let Some(mut account) =
+            shard.and_then(|shard| Account::open(shard, shared, bucket, now_ns))
+        else {
+            return place;
+        };
         if account.members() == 1 {
             // Nobody to share with: the bucket is this node's own.
             return place;
@@ -168,8 +168,12 @@ impl Limiter {
         } else if !question.is_again {
             fleet.event(FleetEvent::Held);
         }
-        let ticket_hit =
-            |hit: &Hit<'_>| TicketHit { slot: hit.slot, hash: hit.hash(), cost: hit.cost };
+        let ticket_hit = |hit: &Hit<'_>| TicketHit {
+            slot: hit.slot,
+            id: hit.rule.id(),
+            hash: hit.hash(),
+            cost: hit.cost,
+        };
         let hits = hits.iter().map(ticket_hit).collect();
         Some(Ticket { hits, details: question.details, waits_for, is_reserved })
     }
@@ -198,26 +202,27 @@ impl Limiter {
 
     /// Asks again for a check whose cost is reserved: kept when every peer knows of it and nobody
     /// needed the units first, and given back otherwise, and when its caller has gone.
-    fn settle<'p>(
-        &'p self,
+    #[expect(clippy::too_many_arguments, reason = "all that there is to know of one check")]
+    fn settle(
+        &self,
         now_ns: u64,
         question: &Question,
+        force: &InForce,
         ticket: Ticket,
-        hits: &mut [Hit<'p>],
+        hits: &mut [Hit<'_>],
         is_gone: bool,
         held: &mut Option<Ticket>,
-    ) -> Decision<'p> {
+    ) -> Option<Decision<'_>> {
         let is_reserved = |hit: &Hit<'_>| {
             hit.slot == ticket.waits_for.slot && hit.hash() == Some(ticket.waits_for.hash)
         };
         let hashes = hits.iter().filter_map(Hit::hash);
-        let mut locked = self.store().lock(hashes, now_ns, self.plan());
+        let mut locked = self.store().lock(hashes, now_ns, force)?;
         let (mut is_kept, mut is_settled) = (!is_gone, false);
         for hit in hits.iter_mut() {
             self.seat(question, hit, &mut locked);
             if is_reserved(hit) {
-                is_settled = self
-                    .account_at(&mut locked, ticket.waits_for)
+                is_settled = account_at(force, &mut locked, ticket.waits_for)
                     .is_none_or(|mut account| account.motion().is_none_or(|m| m.is_settled()));
                 is_kept &= is_settled && hit.stand().is_none_or(|stand| !stand.is_overdrawn());
             } else {
@@ -229,13 +234,13 @@ impl Limiter {
             hits.iter_mut().for_each(|hit| hit.note_times(&locked));
             drop(locked);
             *held = Some(ticket);
-            return self.decision(question, hits);
+            return Some(self.decision(question, force, hits));
         }
         let exchange = self.fleet().map_or(Wait::ZERO, |fleet| fleet.until_exchange(now_ns));
         for hit in hits.iter_mut() {
             hit.note_queue(is_reserved(hit));
             if is_reserved(hit) {
-                self.release(hit, !is_kept, &mut locked);
+                self.release(force, hit, !is_kept, &mut locked);
                 if !is_kept {
                     // Others may have left too little; or there is enough, and no time.
                     self.test(Op::Check, hit, &locked);
@@ -253,14 +258,20 @@ impl Limiter {
             self.count_share_denied(hits);
             hits.iter().for_each(|hit| self.tally(question, hit, !is_kept));
         }
-        self.decision(question, hits)
+        Some(self.decision(question, force, hits))
     }
 
     /// The cost of `hit` is no longer only reserved: it is spent, or given back.
-    fn release(&self, hit: &mut Hit<'_>, is_given_back: bool, locked: &mut Locked<'_>) {
+    fn release(
+        &self,
+        plan: &Plan,
+        hit: &mut Hit<'_>,
+        is_given_back: bool,
+        locked: &mut Locked<'_>,
+    ) {
         let Some(hash) = hit.hash() else { return };
         let bucket = Bucket { slot: hit.slot, hash };
-        let Some(mut account) = self.account_at(locked, bucket) else { return };
+        let Some(mut account) = account_at(plan, locked, bucket) else { return };
         let shared = account.shared();
         let (ticks, mut when) = (shared.ticks(hit.cost), When::Untimed);
         if let Some(mut motion) = account.motion() {
@@ -366,11 +377,26 @@ impl Limiter {
         let shard = locked.shard_of(bucket.hash)?;
         Some((Account::reopen(shard, hit.rule.shared()?, bucket, now_ns)?, stand))
     }
+}
 
-    fn account_at<'l>(&'l self, locked: &'l mut Locked<'_>, bucket: Bucket) -> Option<Account<'l>> {
-        let now_ns = locked.now_ns();
-        self.account(locked.shard_of(bucket.hash)?, bucket, now_ns)
-    }
+/// One limit of a held check, asked again; none: it is no longer in force.
+fn hit_again<'p>(plan: &'p Plan, held: &TicketHit) -> Option<Hit<'p>> {
+    let rule = plan.rule(held.slot).filter(|rule| rule.id() == held.id)?;
+    let state = match (&rule.allowance, held.hash) {
+        (Allowance::Counted(shared), Some(hash)) => State::unseated(shared, hash),
+        (Allowance::Unlimited, _) => State::Unlimited,
+        (Allowance::Counted(_) | Allowance::Deny, _) => State::Deny,
+    };
+    Some(Hit { slot: held.slot, rule, cost: held.cost, state, denial: None })
+}
+
+fn account_at<'l>(
+    plan: &'l Plan,
+    locked: &'l mut Locked<'_>,
+    bucket: Bucket,
+) -> Option<Account<'l>> {
+    let now_ns = locked.now_ns();
+    Account::open(locked.shard_of(bucket.hash)?, plan.shared(bucket.slot)?, bucket, now_ns)
 }
 
 /// Takes up to `units` off what counts in `account`, and publishes that; gives how many.

@@ -3,11 +3,13 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use hashbrown::HashMap;
 use parking_lot::Mutex;
 
 use super::delta::{Bucket, ShareCounts};
 use super::stand::SharedBucket;
 use crate::matching::Slot;
+use crate::rule::Rule;
 use crate::{Freshness, Wait};
 
 /// Shared by all threads that decide, and by the one that exchanges with peers.
@@ -25,8 +27,8 @@ pub(crate) struct Fleet {
     freshness: AtomicU64,
     events: [AtomicU64; EVENTS],
     debt_permille: AtomicU64,
-    /// Deepest debt seen, in units, by slot.
-    debts: Box<[AtomicU64]>,
+    /// Deepest debt seen, in units, by slot: only of rules that had any.
+    debts: Mutex<HashMap<Slot, u64>>,
 }
 
 /// What can happen.
@@ -45,7 +47,7 @@ pub(crate) enum FleetEvent {
 const EVENTS: usize = 8;
 
 impl Fleet {
-    pub(crate) fn new(sync_interval_ns: u64, rules: usize) -> Self {
+    pub(crate) fn new(sync_interval_ns: u64) -> Self {
         Self {
             sync_interval_ns,
             early: Mutex::new(Vec::new()),
@@ -55,7 +57,7 @@ impl Fleet {
             freshness: AtomicU64::new((Freshness::Starting as u64) << 32),
             events: Default::default(),
             debt_permille: AtomicU64::new(0),
-            debts: (0..rules).map(|_| AtomicU64::new(0)).collect(),
+            debts: Mutex::default(),
         }
     }
 
@@ -129,16 +131,25 @@ impl Fleet {
         }
         let permille = u64::try_from(-level * 1_000 / full).unwrap_or(u64::MAX);
         self.debt_permille.fetch_max(permille, Ordering::Relaxed);
-        if let Some(deepest) = self.debts.get(usize::from(slot)) {
-            // Rounded up: a debt is never told smaller than it was.
-            let units = (-level).unsigned_abs().div_ceil(u128::from(shared.per_unit()));
-            deepest.fetch_max(u64::try_from(units).unwrap_or(u64::MAX), Ordering::Relaxed);
-        }
+        // Rounded up: a debt is never told smaller than it was.
+        let units = (-level).unsigned_abs().div_ceil(u128::from(shared.per_unit()));
+        let mut debts = self.debts.lock();
+        let deepest = debts.entry(slot).or_default();
+        *deepest = (*deepest).max(u64::try_from(units).unwrap_or(u64::MAX));
     }
 
-    /// Deepest debt seen in any bucket of each rule, in units rounded up, by slot.
-    pub(crate) fn deepest_debts(&self) -> Vec<u64> {
-        self.debts.iter().map(|deepest| deepest.load(Ordering::Relaxed)).collect()
+    /// Deepest debt seen in any bucket of each of `rules`, in units rounded up.
+    pub(crate) fn deepest_debts(&self, rules: &[Rule]) -> Vec<u64> {
+        let debts = self.debts.lock();
+        rules.iter().map(|rule| debts.get(&rule.slot).copied().unwrap_or(0)).collect()
+    }
+
+    /// The rules that had `slots` are gone.
+    pub(crate) fn forget_debts(&self, slots: impl Iterator<Item = Slot>) {
+        let mut debts = self.debts.lock();
+        for slot in slots {
+            debts.remove(&slot);
+        }
     }
 
     /// The counts that are not of the store.

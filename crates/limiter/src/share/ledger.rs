@@ -11,6 +11,8 @@ use super::delta::Bucket;
 use super::motion::Motion;
 use super::stand::Burden;
 use super::view::View;
+use crate::algorithm::Now;
+use crate::force::InForce;
 
 /// Time between two looks for rows at rest in a ledger that is full.
 const RETAIN_EVERY_NS: u64 = 50_000_000;
@@ -101,6 +103,26 @@ impl Ledger {
     pub(crate) fn recount(&mut self) {
         let motions = self.motions.iter().map(Motion::heap_bytes).sum::<usize>();
         self.heap_bytes = motions + self.charges.iter().map(Charge::heap_bytes).sum::<usize>();
+    }
+
+    /// Makes the rows those of the rules of `force`.
+    pub(crate) fn adopt(&mut self, force: &InForce, now: Now) {
+        self.dirty.retain(|bucket| !force.is_removed(bucket.slot));
+        self.motions.retain(|motion| {
+            let slot = motion.bucket.slot;
+            if let (Some(from), Some(to)) = (force.renumbered(slot), force.shared(slot)) {
+                motion.convert(from, to);
+            }
+            !force.is_removed(slot)
+        });
+        self.charges.retain(|charge| {
+            let slot = charge.bucket.slot;
+            if let (Some(from), Some(to)) = (force.renumbered(slot), force.shared(slot)) {
+                charge.convert(from, to, now);
+            }
+            !force.is_removed(slot) && !charge.is_settled()
+        });
+        self.recount();
     }
 
     pub(crate) fn motions_mut(&mut self) -> impl Iterator<Item = &mut Motion> {

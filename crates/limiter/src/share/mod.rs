@@ -7,6 +7,7 @@
 mod account;
 pub mod bound;
 mod charge;
+mod convert;
 mod decide;
 mod delta;
 mod demand;

@@ -4,6 +4,7 @@ use super::account::Account;
 use super::delta::{Bucket, Standing, StorePart, When};
 use super::ledger::Ledger;
 use super::stand::saturated;
+use super::sync::{account, make_room};
 use crate::Limiter;
 use crate::algorithm::Counter;
 
@@ -18,12 +19,13 @@ impl Limiter {
         max: usize,
         out: &mut Vec<Standing>,
     ) -> Option<StorePart> {
+        let force = self.steady();
         let shards = self.store().shards();
         for index in from.0 as usize..shards {
             if out.len() >= max {
                 return u32::try_from(index).ok().map(StorePart);
             }
-            self.store().with_shard(index, now_ns, self.plan(), |shard, now_ns| {
+            self.store().with_shard(index, now_ns, &force, |shard, now_ns| {
                 let mut buckets: Vec<Bucket> = shard.buckets().collect();
                 if let Some(ledger) = shard.ledger_mut() {
                     buckets.extend(ledger.motions_mut().map(|motion| motion.bucket));
@@ -32,7 +34,9 @@ impl Limiter {
                 buckets.sort_unstable();
                 buckets.dedup();
                 for bucket in buckets {
-                    let Some(mut account) = self.account(shard, bucket, now_ns) else { continue };
+                    let Some(mut account) = account(&force, shard, bucket, now_ns) else {
+                        continue;
+                    };
                     let shared = account.shared();
                     if let Some(counter) = shared.counter() {
                         stand_of_count(&mut account, counter, out);
@@ -68,13 +72,16 @@ impl Limiter {
     ///
     /// A bucket that counts has several standings, which stand next to each other and come in one call.
     pub fn restore(&self, now_ns: u64, standings: &[Standing]) {
+        let force = self.steady();
         for same in standings.chunk_by(|a, b| a.bucket == b.bucket) {
             let Some(standing) = same.first() else { continue };
-            self.store().with(standing.bucket.hash, now_ns, self.plan(), |shard, now| {
+            self.store().with(standing.bucket.hash, now_ns, &force, |shard, now| {
                 let all = same.iter().flat_map(|it| [it.missing, it.charge]);
                 let units = all.fold(0i64, i64::saturating_add);
-                self.make_room(shard, standing.bucket, units, now);
-                let Some(mut account) = self.account(shard, standing.bucket, now) else { return };
+                make_room(&force, shard, standing.bucket, units, now);
+                let Some(mut account) = account(&force, shard, standing.bucket, now) else {
+                    return;
+                };
                 let shared = account.shared();
                 match shared.counter() {
                     Some(counter) => restore_count(&mut account, counter, same),

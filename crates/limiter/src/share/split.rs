@@ -11,6 +11,7 @@ use super::fleet::FleetEvent;
 use super::ledger::Ledger;
 use super::members::Members;
 use super::stand::saturated;
+use super::sync::{account, make_room};
 use super::view::View;
 use crate::Limiter;
 use crate::algorithm::Counter;
@@ -21,7 +22,8 @@ impl Limiter {
     /// would, what the lost may not know leaves the common level and becomes a charge that is owed to
     /// them, and the group's part becomes smaller.
     pub fn lose(&self, now_ns: u64, loss: &Loss<'_>) {
-        let mut all = self.store().lock_all(now_ns, self.plan());
+        let force = self.steady();
+        let mut all = self.store().lock_all(now_ns, &force);
         self.drain_all(&mut all);
         let (was_whole, old_n) = all
             .shards()
@@ -76,7 +78,8 @@ impl Limiter {
     /// Peers that are back are counted, in one step. Own demand is claimed again, since they do not
     /// know it; when nobody is missing any more, the charges go back into the common level.
     pub fn count(&self, now_ns: u64, view: &View) {
-        let mut all = self.store().lock_all(now_ns, self.plan());
+        let force = self.steady();
+        let mut all = self.store().lock_all(now_ns, &force);
         self.drain_all(&mut all);
         set_view(&mut all, view);
         let now_ns = all.now_ns();
@@ -86,7 +89,7 @@ impl Limiter {
             let mut dirty = Vec::new();
             for motion in ledger.motions_mut() {
                 motion.fade(now_ns);
-                let Some(shared) = self.plan().shared(motion.bucket.slot) else { continue };
+                let Some(shared) = force.shared(motion.bucket.slot) else { continue };
                 let own = shared.scale.units(std::mem::take(&mut motion.own));
                 motion.attempted = motion.attempted.saturating_add(own);
                 if own > 0 && !std::mem::replace(&mut motion.is_dirty, true) {
@@ -100,14 +103,16 @@ impl Limiter {
 
     /// A member was added, which is not counted yet.
     pub fn grow(&self, now_ns: u64, view: &View) {
-        let mut all = self.store().lock_all(now_ns, self.plan());
+        let force = self.steady();
+        let mut all = self.store().lock_all(now_ns, &force);
         self.drain_all(&mut all);
         set_view(&mut all, view);
     }
 
     /// The members `gone` are members no longer; nothing is owed to them.
     pub fn forget(&self, now_ns: u64, view: &View, gone: Members) {
-        let mut all = self.store().lock_all(now_ns, self.plan());
+        let force = self.steady();
+        let mut all = self.store().lock_all(now_ns, &force);
         self.drain_all(&mut all);
         set_view(&mut all, view);
         for ledger in all.shards().filter_map(Shard::ledger_mut) {
@@ -135,16 +140,17 @@ impl Limiter {
     /// which does. From now on heals carry it, of `per_heal` sums each and of one of both kinds: the first
     /// of them has the number `seq`.
     pub fn heal_sums(&self, now_ns: u64, peer: u8, seq: u64, per_heal: usize, out: &mut Vec<Sum>) {
+        let force = self.steady();
         let per_heal = per_heal.max(1);
         let mut tagged: HashMap<Bucket, Vec<(u64, When, i64)>> = HashMap::new();
         let mut next_seq = seq;
         for is_timed in [false, true] {
             let mut count = 0;
-            self.store().for_each(now_ns, self.plan(), |shard, now_ns| {
-                shard.drain_charges(now_ns, self.plan());
+            self.store().for_each(now_ns, &force, |shard, now_ns| {
+                shard.drain_charges(now_ns, &force);
                 for charge in shard.ledger().into_iter().flat_map(Ledger::charges) {
                     let bucket = charge.bucket;
-                    let Some(shared) = self.plan().shared(bucket.slot) else { continue };
+                    let Some(shared) = force.shared(bucket.slot) else { continue };
                     if shared.counter().is_some() != is_timed {
                         continue;
                     }
@@ -158,7 +164,7 @@ impl Limiter {
             });
             next_seq = next_seq.saturating_add(count.div_ceil(per_heal) as u64);
         }
-        self.store().for_each(now_ns, self.plan(), |shard, _| {
+        self.store().for_each(now_ns, &force, |shard, _| {
             for charge in shard.ledger_mut().into_iter().flat_map(Ledger::charges_mut) {
                 charge.tag(peer, tagged.get(&charge.bucket).map_or(&[][..], Vec::as_slice));
             }
@@ -169,9 +175,10 @@ impl Limiter {
     /// Appends what is charged and published, bucket by bucket: what a node that takes the levels of
     /// another keeps, since the other may not know it.
     pub fn charged(&self, now_ns: u64, out: &mut Vec<Sum>) {
-        self.store().for_each(now_ns, self.plan(), |shard, now_ns| {
+        let force = self.steady();
+        self.store().for_each(now_ns, &force, |shard, now_ns| {
             for bucket in shard.ledger().map_or_else(Vec::new, Ledger::charged) {
-                let Some(mut account) = self.account(shard, bucket, now_ns) else { continue };
+                let Some(mut account) = account(&force, shard, bucket, now_ns) else { continue };
                 if let Some(counter) = account.shared().counter() {
                     let per_unit = account.shared().per_unit();
                     let sums = account.told_parts(counter).1.into_iter().map(|(when, units)| {
@@ -191,10 +198,11 @@ impl Limiter {
 
     /// Takes over what a peer owed.
     pub fn charge_sums(&self, now_ns: u64, sums: &[Sum]) {
+        let force = self.steady();
         for sum in sums {
-            self.store().with(sum.bucket.hash, now_ns, self.plan(), |shard, now| {
-                self.make_room(shard, sum.bucket, sum.ticks, now);
-                if let Some(mut account) = self.account(shard, sum.bucket, now) {
+            self.store().with(sum.bucket.hash, now_ns, &force, |shard, now| {
+                make_room(&force, shard, sum.bucket, sum.ticks, now);
+                if let Some(mut account) = account(&force, shard, sum.bucket, now) {
                     self.charge(&mut account, i128::from(sum.ticks), sum.when);
                 }
             });
@@ -229,6 +237,7 @@ impl Limiter {
 
     /// When nobody is missing, puts the charges back into the common level.
     fn close(&self, all: &mut LockedAll<'_>, view: &View) {
+        let force = self.steady();
         if !view.is_whole() {
             return;
         }
@@ -237,8 +246,8 @@ impl Limiter {
             let charges: Vec<_> =
                 shard.ledger_mut().into_iter().flat_map(Ledger::take_charges).collect();
             for charge in charges {
-                self.make_room(shard, charge.bucket, charge.ticks, now_ns);
-                if let Some(mut account) = self.account(shard, charge.bucket, now_ns) {
+                make_room(&force, shard, charge.bucket, charge.ticks, now_ns);
+                if let Some(mut account) = account(&force, shard, charge.bucket, now_ns) {
                     match (account.shared().counter(), charge.count()) {
                         (Some(counter), Some(count)) => account.absorb(counter, count),
                         (Some(_), None) => {}
@@ -250,8 +259,9 @@ impl Limiter {
     }
 
     fn drain_all(&self, all: &mut LockedAll<'_>) {
+        let force = self.steady();
         let now_ns = all.now_ns();
-        all.shards().for_each(|shard| shard.drain_charges(now_ns, self.plan()));
+        all.shards().for_each(|shard| shard.drain_charges(now_ns, &force));
     }
 
     fn with_account<R>(
@@ -260,13 +270,15 @@ impl Limiter {
         bucket: Bucket,
         act: impl FnOnce(&mut Account<'_>) -> R,
     ) -> Option<R> {
+        let force = self.steady();
         let now_ns = all.now_ns();
         let shard = all.shard_of(bucket.hash);
-        self.account(shard, bucket, now_ns).map(|mut account| act(&mut account))
+        account(&force, shard, bucket, now_ns).map(|mut account| act(&mut account))
     }
 
     fn for_each_ledger(&self, now_ns: u64, act: impl Fn(&mut Ledger)) {
-        self.store().for_each(now_ns, self.plan(), |shard, _| {
+        let force = self.steady();
+        self.store().for_each(now_ns, &force, |shard, _| {
             if let Some(ledger) = shard.ledger_mut() {
                 act(ledger);
                 ledger.drop_settled_charges();

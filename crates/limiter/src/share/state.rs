@@ -46,8 +46,9 @@ impl Limiter {
     /// How `bucket` stands at `now_ns`; none where there is no such rule, or no cluster.
     pub fn bucket_state(&self, now_ns: u64, bucket: Bucket) -> Option<BucketState> {
         let fleet = self.fleet()?;
-        self.store().with(bucket.hash, now_ns, self.plan(), |shard, now| {
-            let shared = self.plan().shared(bucket.slot)?;
+        let force = self.steady();
+        self.store().with(bucket.hash, now_ns, &force, |shard, now| {
+            let shared = force.shared(bucket.slot)?;
             Some(look(shard, shared, bucket.hash, now, Some(fleet)).1)
         })
     }

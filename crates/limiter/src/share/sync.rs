@@ -8,7 +8,7 @@ use super::members::Members;
 use super::stand::saturated;
 use crate::algorithm::{Algorithm, Counter};
 use crate::store::Shard;
-use crate::{Freshness, Limiter};
+use crate::{Freshness, Limiter, Plan};
 
 /// Which flush carries a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,14 +43,17 @@ impl Limiter {
         (from, max): (StorePart, usize),
         out: &mut Vec<Delta>,
     ) -> Option<StorePart> {
+        let force = self.steady();
         for index in from.0 as usize..self.store().shards() {
             if out.len() >= max {
                 return u32::try_from(index).ok().map(StorePart);
             }
-            self.store().with_shard(index, now_ns, self.plan(), |shard, now_ns| {
+            self.store().with_shard(index, now_ns, &force, |shard, now_ns| {
                 let Some(ledger) = shard.ledger_mut() else { return };
                 for bucket in std::mem::take(&mut ledger.dirty) {
-                    let Some(mut account) = self.account(shard, bucket, now_ns) else { continue };
+                    let Some(mut account) = account(&force, shard, bucket, now_ns) else {
+                        continue;
+                    };
                     let motion = account.motion();
                     if motion.map(|mut motion| motion.is_dirty = false).is_some() {
                         self.flush(&mut account, bucket, Flush::Tick { is_calm }, unlinked, out);
@@ -95,7 +98,8 @@ impl Limiter {
     /// `delta` of a peer, cut to what one node can have let through since it last told: more is a fault
     /// or malice.
     pub fn bounded(&self, delta: Delta) -> Delta {
-        let Some(shared) = self.plan().shared(delta.bucket.slot) else { return delta };
+        let force = self.steady();
+        let Some(shared) = force.shared(delta.bucket.slot) else { return delta };
         let most = i64::try_from(shared.spent_max()).unwrap_or(i64::MAX);
         Delta { spent: delta.spent.clamp(-most, most), ..delta }
     }
@@ -103,13 +107,13 @@ impl Limiter {
     /// Takes over what a peer has let through. Appends to `publish` the buckets whose own spends must
     /// be in a batch before this one is acknowledged: else both nodes could use one share.
     pub fn receive(&self, now_ns: u64, deltas: &[Delta], is_calm: bool, publish: &mut Vec<Bucket>) {
+        let force = self.steady();
         for delta in deltas {
-            let is_urgent =
-                self.store().with(delta.bucket.hash, now_ns, self.plan(), |shard, now| {
-                    self.make_room(shard, delta.bucket, delta.spent, now);
-                    self.account(shard, delta.bucket, now)
-                        .is_some_and(|mut account| self.receive_one(&mut account, delta, is_calm))
-                });
+            let is_urgent = self.store().with(delta.bucket.hash, now_ns, &force, |shard, now| {
+                make_room(&force, shard, delta.bucket, delta.spent, now);
+                account(&force, shard, delta.bucket, now)
+                    .is_some_and(|mut account| self.receive_one(&mut account, delta, is_calm))
+            });
             if is_urgent {
                 publish.push(delta.bucket);
             }
@@ -120,9 +124,10 @@ impl Limiter {
     /// here once, in the order of their numbers. Appends to `woken` the buckets whose share may have
     /// grown.
     pub fn acknowledged(&self, now_ns: u64, deltas: &[Delta], woken: &mut Vec<Bucket>) {
+        let force = self.steady();
         for delta in deltas {
-            self.store().with(delta.bucket.hash, now_ns, self.plan(), |shard, now| {
-                let Some(mut account) = self.account(shard, delta.bucket, now) else { return };
+            self.store().with(delta.bucket.hash, now_ns, &force, |shard, now| {
+                let Some(mut account) = account(&force, shard, delta.bucket, now) else { return };
                 let Some(mut motion) = account.motion() else { return };
                 motion.close(delta.spent);
                 let known =
@@ -171,8 +176,9 @@ impl Limiter {
 
     /// What the shares did since the start. Visits every shard.
     pub fn share_counts(&self) -> ShareCounts {
+        let force = self.steady();
         let mut counts = self.fleet().map(super::Fleet::counts).unwrap_or_default();
-        self.store().for_each(0, self.plan(), |shard, _| {
+        self.store().for_each(0, &force, |shard, _| {
             if let Some(ledger) = shard.ledger() {
                 let (motions, charges) = ledger.lens();
                 counts.motions += motions as u64;
@@ -183,29 +189,12 @@ impl Limiter {
         counts
     }
 
-    /// Deepest debt seen in any bucket of each rule since the start, in units rounded up, by slot: what
-    /// was let through beyond the limit, and what debits charged. Zero on a node alone.
-    pub fn deepest_debts(&self) -> Vec<u64> {
-        self.fleet().map_or_else(|| vec![0; self.plan().rules().len()], super::Fleet::deepest_debts)
-    }
-
-    /// Makes room in `shard` for `units` more of `bucket`, if there is none and something is at rest.
-    pub(super) fn make_room(&self, shard: &mut Shard, bucket: Bucket, units: i64, now_ns: u64) {
-        if let Some(shared) = self.plan().shared(bucket.slot) {
-            let units = u64::try_from(units).unwrap_or(0);
-            shard.make_room_for((bucket.hash, units), &shared.algorithm, now_ns, self.plan());
-        }
-    }
-
-    /// The account of `bucket` in `shard`; none where its rule counts nothing.
-    pub(crate) fn account<'s>(
-        &'s self,
-        shard: &'s mut Shard,
-        bucket: Bucket,
-        now_ns: u64,
-    ) -> Option<Account<'s>> {
-        let shared = self.plan().shared(bucket.slot)?;
-        Account::open(shard, shared, bucket, now_ns)
+    /// Deepest debt seen in any bucket of each rule of `plan` since the start, in units rounded up, in the
+    /// order of its rules: what was let through beyond the limit, and what debits charged. Zero on a node
+    /// alone.
+    pub fn deepest_debts(&self, plan: &Plan) -> Vec<u64> {
+        let rules = plan.rules();
+        self.fleet().map_or_else(|| vec![0; rules.len()], |fleet| fleet.deepest_debts(rules))
     }
 
     fn collect(
@@ -216,9 +205,10 @@ impl Limiter {
         unlinked: Members,
         out: &mut Vec<Delta>,
     ) {
+        let force = self.steady();
         for bucket in buckets {
-            self.store().with(bucket.hash, now_ns, self.plan(), |shard, now| {
-                if let Some(mut account) = self.account(shard, *bucket, now) {
+            self.store().with(bucket.hash, now_ns, &force, |shard, now| {
+                if let Some(mut account) = account(&force, shard, *bucket, now) {
                     self.flush(&mut account, *bucket, flush, unlinked, out);
                 }
             });
@@ -353,4 +343,22 @@ impl Limiter {
             }
         }
     }
+}
+
+/// Makes room in `shard` for `units` more of `bucket`, if there is none and something is at rest.
+pub(super) fn make_room(plan: &Plan, shard: &mut Shard, bucket: Bucket, units: i64, now_ns: u64) {
+    if let Some(shared) = plan.shared(bucket.slot) {
+        let units = u64::try_from(units).unwrap_or(0);
+        shard.make_room_for((bucket.hash, units), &shared.algorithm, now_ns, plan);
+    }
+}
+
+/// The account of `bucket` in `shard`; none where its rule counts nothing.
+pub(super) fn account<'s>(
+    plan: &'s Plan,
+    shard: &'s mut Shard,
+    bucket: Bucket,
+    now_ns: u64,
+) -> Option<Account<'s>> {
+    Account::open(shard, plan.shared(bucket.slot)?, bucket, now_ns)
 }

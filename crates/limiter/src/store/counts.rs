@@ -4,6 +4,7 @@ use hashbrown::HashTable;
 
 use crate::Bucket;
 use crate::algorithm::{Count, Counter, Now};
+use crate::force::InForce;
 use crate::matching::Slot;
 use crate::plan::Plan;
 use crate::share::SharedBucket;
@@ -102,6 +103,22 @@ impl Counts {
         let entry = self.table.get_bucket(at)?;
         let counter = plan.shared(entry.slot).and_then(SharedBucket::counter);
         counter.is_none_or(|it| it.is_at_rest(&entry.count, now_ns)).then_some(entry.hash)
+    }
+
+    /// Makes the counts those of the rules of `force`.
+    pub(crate) fn adopt(&mut self, force: &InForce, now: Now) {
+        self.table.retain(|entry| {
+            let (Some(from), Some(to)) = (force.renumbered(entry.slot), force.shared(entry.slot))
+            else {
+                return !force.is_removed(entry.slot);
+            };
+            match to.count_of(from, &entry.count, now) {
+                Some(count) => entry.count = count,
+                None => return false,
+            }
+            true
+        });
+        self.heap_bytes = self.table.iter().map(|entry| entry.count.heap_bytes()).sum();
     }
 
     /// Gives back all memory that is not needed.

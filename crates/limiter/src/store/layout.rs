@@ -68,44 +68,52 @@ pub(super) fn saturated(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// How many shards, and what fits in each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
-    pub(super) shards: usize,
-    pub(super) space: Space,
+/// The bounds that the operator sets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    pub(super) memory_bytes: u64,
+    pub(super) entries_max: Option<u64>,
+    /// On a member of a cluster each shard has a ledger beside.
+    pub(super) is_member: bool,
 }
 
-impl Layout {
-    /// The most entries, at most `entries_max`, whose tables take at most `memory_bytes` when full. Each
-    /// may take as many as `weight` cells.
-    pub(super) fn new(
-        memory_bytes: u64,
-        entries_max: Option<u64>,
-        Kinds { weight, is_mixed }: Kinds,
-        is_member: bool,
-    ) -> Self {
+impl Bounds {
+    /// How many shards hold the most entries whose tables take at most the memory when full.
+    pub(super) fn shards(self, plan: &Plan) -> usize {
+        let (cells, wanted) = self.cells(plan);
+        // Shards of few entries would fill unevenly; one of few and large entries is as quick.
+        cells.div_ceil(SHARD_ENTRIES_MAX).min((wanted / SHARD_ENTRIES_MIN).max(1))
+    }
+
+    /// What fits in each of so many `shards`. They may have been made for limits of other kinds: those of
+    /// this plan may need more memory for a shard, and none may grow larger than its table serves.
+    pub(super) fn space(self, plan: &Plan, shards: usize) -> Space {
+        let (cells, wanted) = self.cells(plan);
+        let shards = shards.max(self.shards(plan));
+        let cells = cells / shards;
+        Space::new(cells.min((wanted / shards).max(1)), cells)
+    }
+
+    /// Cells of all shards, and entries wanted at most. An entry may take as many as `weight` cells.
+    fn cells(self, plan: &Plan) -> (usize, usize) {
+        let Kinds { weight, is_mixed } = Kinds::of(plan);
         let to_usize = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        let memory = to_usize(memory_bytes - memory_bytes / ALLOCATOR_PART);
-        let wanted = entries_max.map_or(usize::MAX, to_usize).max(1);
-        let ledger_bytes = if is_member { LEDGER_BYTES_MAX } else { 0 };
+        let memory = to_usize(self.memory_bytes - self.memory_bytes / ALLOCATOR_PART);
+        let wanted = self.entries_max.map_or(usize::MAX, to_usize).max(1);
+        let ledger_bytes = if self.is_member { LEDGER_BYTES_MAX } else { 0 };
         let shard_bytes = if is_mixed { with_both(SHARD_BYTES_MAX) } else { SHARD_BYTES_MAX };
         let by_memory = match memory / (shard_bytes + ledger_bytes) {
             0 if is_mixed => entries_in_one_table(memory / 3 * 2),
             0 => entries_in_one_table(memory),
             shards => shards * SHARD_ENTRIES_MAX,
         };
-        let cells = by_memory.min(wanted.saturating_mul(weight)).max(1);
-        // Shards of few entries would fill unevenly; one of few and large entries is as quick.
-        let shards = cells.div_ceil(SHARD_ENTRIES_MAX).min((wanted / SHARD_ENTRIES_MIN).max(1));
-        let cells = cells / shards;
-        let entries = cells.min((wanted / shards).max(1));
-        Self { shards, space: Space::new(entries, cells) }
+        (by_memory.min(wanted.saturating_mul(weight)).max(1), wanted)
     }
 }
 
 /// What kinds of entries a plan needs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kinds {
+struct Kinds {
     /// The most cells that an entry may take.
     weight: usize,
     /// There are levels and counts, and a shard has a table of either.
@@ -113,7 +121,7 @@ pub(super) struct Kinds {
 }
 
 impl Kinds {
-    pub(super) fn of(plan: &Plan) -> Self {
+    fn of(plan: &Plan) -> Self {
         let has = |is_count| {
             let mut shared = plan.rules().iter().filter_map(Rule::shared);
             shared.any(|shared| shared.counter().is_some() == is_count)

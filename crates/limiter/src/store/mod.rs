@@ -4,6 +4,7 @@
 //! A key that is not in the store has a full bucket. Locks are always taken in the order of the
 //! shards, then the overflow buckets', so that requests with several limits cannot deadlock.
 
+mod adopt;
 mod counts;
 mod layout;
 mod overflow;
@@ -18,14 +19,15 @@ use smallvec::SmallVec;
 
 use crate::Bucket as BucketOf;
 use crate::algorithm::{Algorithm, Count, Counter, Now, TokenBucket};
+use crate::force::InForce;
 use crate::matching::Slot;
 use crate::plan::Plan;
 use crate::share::{Ledger, SharedBucket, View};
 pub(crate) use layout::Space;
-use layout::{Kinds, Layout, rows_of};
+use layout::{Bounds, rows_of};
 use overflow::Overflow;
 pub(crate) use shard::Shard;
-use shard::{Bucket, Times, buckets_of};
+use shard::{Bucket, buckets_of};
 
 /// Buckets that the sweep visits under one lock: some microseconds.
 const SWEEP_LOCK_BUCKETS: usize = 1024;
@@ -35,8 +37,7 @@ const SWEEP_LOCK_BUCKETS: usize = 1024;
 pub(crate) struct Store {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
     overflow: CachePadded<Mutex<Overflow>>,
-    space_per_shard: Space,
-    horizon_ns: u64,
+    bounds: Bounds,
     /// Shard that the sweep visits next.
     sweep_at: AtomicUsize,
     /// What the wall clock is ahead of the monotonic one, in nanoseconds.
@@ -52,20 +53,25 @@ impl Store {
         plan: &Plan,
         view: Option<View>,
     ) -> Self {
-        let layout = Layout::new(memory_bytes, entries_max, Kinds::of(plan), view.is_some());
+        let bounds = Bounds { memory_bytes, entries_max, is_member: view.is_some() };
+        let shards = bounds.shards(plan);
+        let space = bounds.space(plan, shards);
         let view = view.map(Arc::new);
-        let space = layout.space;
         let ledger =
             || Some(Ledger::new(Arc::clone(view.as_ref()?), rows_of(space.entries as usize)));
         let shard = || CachePadded::new(Mutex::new(Shard::new(space, ledger())));
         Self {
-            shards: (0..layout.shards).map(|_| shard()).collect(),
-            overflow: CachePadded::new(Mutex::new(Overflow::new(plan.rules().len()))),
-            space_per_shard: space,
-            horizon_ns: plan.horizon_ns(),
+            shards: (0..shards).map(|_| shard()).collect(),
+            overflow: CachePadded::new(Mutex::new(Overflow::new(plan.slots()))),
+            bounds,
             sweep_at: AtomicUsize::new(0),
             wall_offset_ns: AtomicI64::new(0),
         }
+    }
+
+    /// What each shard may hold of the buckets of `plan`.
+    pub(crate) fn space_for(&self, plan: &Plan) -> Space {
+        self.bounds.space(plan, self.shards.len())
     }
 
     /// At `now_ns` the wall clock says `unix_ns`.
@@ -75,13 +81,12 @@ impl Store {
         self.wall_offset_ns.store(offset_ns, Ordering::Relaxed);
     }
 
-    fn times(&self) -> Times {
-        let wall_offset_ns = self.wall_offset_ns.load(Ordering::Relaxed);
-        Times { horizon_ns: self.horizon_ns, wall_offset_ns }
+    fn wall_offset_ns(&self) -> i64 {
+        self.wall_offset_ns.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn entries_max(&self) -> u64 {
-        self.shards.len() as u64 * u64::from(self.space_per_shard.entries)
+    pub(crate) fn entries_max(&self, force: &InForce) -> u64 {
+        self.shards.len() as u64 * u64::from(force.space.entries)
     }
 
     /// Entries held, and bytes that their tables take. Visits every shard.
@@ -92,13 +97,14 @@ impl Store {
         })
     }
 
-    /// Locks the shards of all `hashes` at one time, which is `now_ns` or later.
+    /// Locks the shards of all `hashes` at one time, which is `now_ns` or later. None where one of them is
+    /// at a later plan than `force`: nothing was changed.
     pub(crate) fn lock<'s>(
         &'s self,
         hashes: impl Iterator<Item = u64>,
         now_ns: u64,
-        plan: &'s Plan,
-    ) -> Locked<'s> {
+        force: &'s InForce,
+    ) -> Option<Locked<'s>> {
         let mut indices = hashes.map(|hash| self.shard_of(hash));
         let (first, second) = (indices.next(), indices.next());
         let mut shards: SmallVec<[LockedShard<'s>; 4]> = SmallVec::new();
@@ -112,13 +118,16 @@ impl Store {
                 shards.extend(indices.iter().map(|index| self.lock_shard(*index)));
             }
         }
-        let now_ns = shards.iter().fold(now_ns, |now_ns, locked| locked.shard.time(now_ns));
-        let times = self.times();
-        for locked in &mut shards {
-            locked.shard.enter(now_ns, times, plan);
+        if shards.iter().any(|locked| locked.shard.number > force.number) {
+            return None;
         }
-        let wall_offset_ns = times.wall_offset_ns;
-        Locked { store: self, plan, shards, overflow: None, now_ns, wall_offset_ns, evicted: 0 }
+        let now_ns = shards.iter().fold(now_ns, |now_ns, locked| locked.shard.time(now_ns));
+        let wall_offset_ns = self.wall_offset_ns();
+        for locked in &mut shards {
+            locked.shard.enter(now_ns, wall_offset_ns, force);
+        }
+        let overflow = None;
+        Some(Locked { store: self, force, shards, overflow, now_ns, wall_offset_ns, evicted: 0 })
     }
 
     /// Runs `act` on the shard of `hash`, at `now_ns` or later.
@@ -126,10 +135,10 @@ impl Store {
         &self,
         hash: u64,
         now_ns: u64,
-        plan: &Plan,
+        force: &InForce,
         act: impl FnOnce(&mut Shard, u64) -> R,
     ) -> R {
-        self.with_shard(self.shard_of(hash), now_ns, plan, act)
+        self.with_shard(self.shard_of(hash), now_ns, force, act)
     }
 
     /// Runs `act` on the shard at `index`, at `now_ns` or later.
@@ -137,19 +146,24 @@ impl Store {
         &self,
         index: usize,
         now_ns: u64,
-        plan: &Plan,
+        force: &InForce,
         act: impl FnOnce(&mut Shard, u64) -> R,
     ) -> R {
         let mut shard = self.shards[index].lock();
         let now_ns = shard.time(now_ns);
-        shard.enter(now_ns, self.times(), plan);
+        shard.enter(now_ns, self.wall_offset_ns(), force);
         act(&mut shard, now_ns)
     }
 
     /// Runs `act` on every shard, one after the other, at `now_ns` or later.
-    pub(crate) fn for_each(&self, now_ns: u64, plan: &Plan, mut act: impl FnMut(&mut Shard, u64)) {
+    pub(crate) fn for_each(
+        &self,
+        now_ns: u64,
+        force: &InForce,
+        mut act: impl FnMut(&mut Shard, u64),
+    ) {
         for index in 0..self.shards() {
-            self.with_shard(index, now_ns, plan, &mut act);
+            self.with_shard(index, now_ns, force, &mut act);
         }
     }
 
@@ -159,12 +173,11 @@ impl Store {
     }
 
     /// Locks every shard, at one time which is `now_ns` or later.
-    pub(crate) fn lock_all(&self, now_ns: u64, plan: &Plan) -> LockedAll<'_> {
+    pub(crate) fn lock_all(&self, now_ns: u64, force: &InForce) -> LockedAll<'_> {
         let mut shards: Vec<_> = self.shards.iter().map(|shard| shard.lock()).collect();
         let now_ns = shards.iter().fold(now_ns, |now_ns, shard| shard.time(now_ns));
-        let times = self.times();
         for shard in &mut shards {
-            shard.enter(now_ns, times, plan);
+            shard.enter(now_ns, self.wall_offset_ns(), force);
         }
         LockedAll { store: self, shards, now_ns }
     }
@@ -191,7 +204,7 @@ impl Store {
     }
 
     /// Visits up to `buckets` buckets and drops the entries at rest; returns how many were dropped.
-    pub(crate) fn sweep(&self, now_ns: u64, buckets: usize, plan: &Plan) -> u64 {
+    pub(crate) fn sweep(&self, now_ns: u64, buckets: usize, force: &InForce) -> u64 {
         let (mut dropped, mut left) = (0, buckets);
         // A small table costs as much of the budget as one that is full grown, so that a call over
         // empty shards visits few, and a round takes the same time however many keys there are.
@@ -199,9 +212,9 @@ impl Store {
             let index = self.sweep_at.load(Ordering::Relaxed) % self.shards.len();
             let mut shard = self.shards[index].lock();
             let now_ns = shard.time(now_ns);
-            shard.enter(now_ns, self.times(), plan);
+            shard.enter(now_ns, self.wall_offset_ns(), force);
             let visit = left.min(SWEEP_LOCK_BUCKETS);
-            let step = shard.sweep(visit, now_ns, plan);
+            let step = shard.sweep(visit, now_ns, force);
             drop(shard);
             dropped += step.dropped;
             left = left.saturating_sub(visit + step.absent);
@@ -213,15 +226,21 @@ impl Store {
     }
 
     /// Buckets that a sweep of everything visits: what [`Store::sweep`] counts for a whole round.
-    pub(crate) fn sweep_round(&self) -> usize {
-        self.shards.len() * buckets_of(self.space_per_shard.cells as usize).max(SWEEP_LOCK_BUCKETS)
+    pub(crate) fn sweep_round(&self, force: &InForce) -> usize {
+        self.shards.len() * buckets_of(force.space.cells as usize).max(SWEEP_LOCK_BUCKETS)
+    }
+
+    /// Brings the overflow buckets to the rules of `force`. The shards do so as they are locked with it.
+    pub(crate) fn adopt_overflow(&self, now_ns: u64, force: &InForce) {
+        let now = Now { ns: now_ns, unix_ns: now_ns.saturating_add_signed(self.wall_offset_ns()) };
+        self.overflow.lock().adopt(now, force);
     }
 }
 
 /// Shards that are locked together, at one time.
 pub(crate) struct Locked<'s> {
     store: &'s Store,
-    plan: &'s Plan,
+    force: &'s InForce,
     shards: SmallVec<[LockedShard<'s>; 4]>,
     overflow: Option<MutexGuard<'s, Overflow>>,
     now_ns: u64,
@@ -318,7 +337,7 @@ impl Locked<'_> {
         let place = Place::Shard { at, bucket: None };
         if need != Space::NONE {
             let wanted = locked.promised.plus(need);
-            let (has_room, evicted) = locked.shard.make_room(wanted, self.now_ns, self.plan);
+            let (has_room, evicted) = locked.shard.make_room(wanted, self.now_ns, self.force);
             self.evicted += evicted;
             // A key whose log has no room for the unit that would be too many is no new key: elsewhere it
             // could pass.
@@ -346,7 +365,7 @@ impl Locked<'_> {
         let need = locked.shard.need_of_charge(hash, &shared.algorithm, units);
         if need.cells > 0 {
             let wanted = locked.promised.plus(need);
-            let (has_room, evicted) = locked.shard.make_room(wanted, self.now_ns, self.plan);
+            let (has_room, evicted) = locked.shard.make_room(wanted, self.now_ns, self.force);
             self.evicted += evicted;
             if !has_room {
                 return false;
@@ -367,7 +386,7 @@ impl Locked<'_> {
         let missing = shard.missing(hash, &shared.algorithm, self.now_ns);
         let need = shard.need(hash, &shared.algorithm, 1);
         if shard.has_entry(hash, &shared.algorithm)
-            || shard.could_make_room(need, self.now_ns, self.plan)
+            || shard.could_make_room(need, self.now_ns, self.force)
         {
             (Place::Shard { at, bucket: None }, missing)
         } else {
@@ -436,10 +455,10 @@ impl Locked<'_> {
 
     /// The overflow bucket of `slot`, and the ticks missing in it.
     pub(crate) fn find_overflow(&mut self, slot: Slot, shared: &SharedBucket) -> (Place, u64) {
-        let (now, store, plan) = (self.now(), self.store, self.plan);
+        let (now, store, force) = (self.now(), self.store, self.force);
         let overflow = self.overflow.get_or_insert_with(|| {
             let mut overflow = store.overflow.lock();
-            overflow.enter(now.ns, store.horizon_ns, plan);
+            overflow.enter(now, force);
             overflow
         });
         (Place::Overflow, overflow.missing(slot, &shared.algorithm, now))

@@ -3,8 +3,8 @@
 use hashbrown::HashMap;
 
 use crate::algorithm::{Algorithm, Count, Counter, Now, TokenBucket};
+use crate::force::InForce;
 use crate::matching::Slot;
-use crate::plan::Plan;
 
 /// The overflow buckets of a plan.
 #[derive(Debug)]
@@ -17,22 +17,32 @@ pub(crate) struct Overflow {
     entered_ns: u64,
     /// Latest time at which the full ones were forgotten.
     settled_ns: u64,
+    /// Number of the plan whose rules the buckets belong to.
+    number: u64,
 }
 
 impl Overflow {
     pub(crate) fn new(slots: usize) -> Self {
-        Self { full_at: vec![None; slots], counts: HashMap::new(), entered_ns: 0, settled_ns: 0 }
+        Self {
+            full_at: vec![None; slots],
+            counts: HashMap::new(),
+            entered_ns: 0,
+            settled_ns: 0,
+            number: 0,
+        }
     }
 
     /// Moves the time forward to `now_ns`. Like a shard, it forgets what has filled before ticks can
     /// have wrapped, by what was missing when it was last entered and the exact time since.
-    pub(crate) fn enter(&mut self, now_ns: u64, horizon_ns: u64, plan: &Plan) {
+    pub(crate) fn enter(&mut self, now: Now, force: &InForce) {
+        if self.number != force.number {
+            self.adopt(now, force);
+        }
+        let now_ns = now.ns;
         let Some(elapsed_ns) = now_ns.checked_sub(self.entered_ns) else { return };
-        if now_ns - self.settled_ns > horizon_ns {
-            for (rule, full_at) in plan.rules().iter().zip(&mut self.full_at) {
-                let (Some(shared), Some(tick)) = (rule.shared(), *full_at) else {
-                    continue;
-                };
+        if now_ns - self.settled_ns > force.horizon_ns {
+            for (slot, full_at) in (0..).zip(&mut self.full_at) {
+                let (Some(shared), Some(tick)) = (force.shared(slot), *full_at) else { continue };
                 let Some(bucket) = shared.level() else { continue };
                 let missing = TokenBucket::missing(tick, bucket.tick(self.entered_ns));
                 if u128::from(missing) <= bucket.elapsed(elapsed_ns) {
@@ -42,6 +52,40 @@ impl Overflow {
             self.settled_ns = now_ns;
         }
         self.entered_ns = now_ns;
+    }
+
+    /// Brings the buckets to the rules of `force`: what was used is kept, in units.
+    pub(crate) fn adopt(&mut self, now: Now, force: &InForce) {
+        if self.number >= force.number {
+            return;
+        }
+        self.number = force.number;
+        let at_ns = now.ns.max(self.entered_ns);
+        self.full_at.resize(force.slots().max(self.full_at.len()), None);
+        for (slot, full_at) in (0..).zip(&mut self.full_at) {
+            if force.is_removed(slot) {
+                *full_at = None;
+            }
+            let (Some(from), Some(to)) = (force.renumbered(slot), force.shared(slot)) else {
+                continue;
+            };
+            let (Some(tick), Some(old), Some(new)) = (*full_at, from.level(), to.level()) else {
+                continue;
+            };
+            let missing = TokenBucket::missing(tick, old.tick(self.entered_ns));
+            let passed = old.elapsed(at_ns - self.entered_ns);
+            let missing = u64::try_from(u128::from(missing).saturating_sub(passed)).unwrap_or(0);
+            let missing = to.missing_of(from, missing, None);
+            *full_at = Some(new.tick(at_ns).wrapping_add(missing));
+        }
+        self.counts.retain(|slot, count| {
+            if let (Some(from), Some(to)) = (force.renumbered(*slot), force.shared(*slot))
+                && let Some(converted) = to.count_of(from, count, now)
+            {
+                *count = converted;
+            }
+            !force.is_removed(*slot)
+        });
     }
 
     /// Ticks missing in the bucket of `slot`.

@@ -5,6 +5,7 @@ use hashbrown::HashTable;
 use super::counts::Counts;
 use super::layout::{Space, saturated, with_both};
 use crate::algorithm::{Algorithm, Count, Counter, Now, TokenBucket};
+use crate::force::InForce;
 use crate::matching::Slot;
 use crate::plan::Plan;
 use crate::share::{Charge, Ledger, SharedBucket, drain};
@@ -57,6 +58,11 @@ impl Entry {
         self.full_at
     }
 
+    /// Notes that it is full at `tick`.
+    pub(super) fn fill_at(&mut self, tick: u64) {
+        self.full_at = tick;
+    }
+
     /// Which bucket it is.
     pub(crate) fn bucket(&self) -> crate::Bucket {
         crate::Bucket { slot: self.slot, hash: self.hash }
@@ -85,14 +91,16 @@ pub(crate) type Bucket = usize;
 /// A table of entries and how far its sweep has come.
 #[derive(Debug)]
 pub(crate) struct Shard {
-    table: HashTable<Entry>,
+    pub(super) table: HashTable<Entry>,
     /// The buckets that are counts; none until there is one.
-    counts: Option<Box<Counts>>,
-    space: Space,
+    pub(super) counts: Option<Box<Counts>>,
+    pub(super) space: Space,
+    /// Number of the plan whose rules everything here belongs to.
+    pub(super) number: u64,
     /// What the wall clock is ahead of the monotonic one, in nanoseconds.
     wall_offset_ns: i64,
     /// Latest time that the shard was entered at: its time never goes back.
-    entered_ns: u64,
+    pub(super) entered_ns: u64,
     /// Time at which every entry that is still here was not at rest, or younger.
     swept_ns: u64,
     /// Next bucket that the sweep visits.
@@ -101,15 +109,6 @@ pub(crate) struct Shard {
     pass_started_ns: u64,
     /// What a member of a cluster holds beside.
     ledger: Option<Box<Ledger>>,
-}
-
-/// What a shard is told of time beside the time itself.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Times {
-    /// Longest time for which levels may go unread.
-    pub(crate) horizon_ns: u64,
-    /// What the wall clock is ahead of the monotonic one.
-    pub(crate) wall_offset_ns: i64,
 }
 
 /// What one step of the sweep did.
@@ -130,6 +129,7 @@ impl Shard {
             table: HashTable::new(),
             counts: None,
             space,
+            number: 0,
             wall_offset_ns: 0,
             entered_ns: 0,
             swept_ns: 0,
@@ -187,11 +187,13 @@ impl Shard {
 
     /// Moves the shard's time to `now_ns`, which [`Shard::time`] gave. Must come before any entry is
     /// read.
-    pub(crate) fn enter(&mut self, now_ns: u64, times: Times, plan: &Plan) {
-        let Times { horizon_ns, wall_offset_ns } = times;
+    pub(crate) fn enter(&mut self, now_ns: u64, wall_offset_ns: i64, force: &InForce) {
         self.wall_offset_ns = wall_offset_ns;
-        if now_ns - self.swept_ns > horizon_ns {
-            self.settle(now_ns, plan);
+        if self.number != force.number {
+            self.adopt(now_ns, force);
+        }
+        if now_ns - self.swept_ns > force.horizon_ns {
+            self.settle(now_ns, &|slot| force.shared(slot));
         }
         self.entered_ns = now_ns;
     }
@@ -200,11 +202,15 @@ impl Shard {
     /// that is. Ticks wrap, so that an entry left alone for longer than the horizon could look empty
     /// again; what it missed *then* is unambiguous, and the time since is exact in 128 bits.
     #[cold]
-    fn settle(&mut self, now_ns: u64, plan: &Plan) {
+    pub(super) fn settle<'p>(
+        &mut self,
+        now_ns: u64,
+        shared: &impl Fn(Slot) -> Option<&'p SharedBucket>,
+    ) {
         let entered_ns = self.entered_ns;
-        self.settle_charges(now_ns, plan);
+        self.settle_charges(now_ns, shared);
         self.table.retain(|entry| {
-            entry.token_bucket(plan).is_some_and(|bucket| {
+            shared(entry.slot).and_then(SharedBucket::level).is_some_and(|bucket| {
                 let missing = TokenBucket::missing(entry.full_at, bucket.tick(entered_ns));
                 u128::from(missing) > bucket.elapsed(now_ns - entered_ns)
             })
@@ -215,11 +221,18 @@ impl Shard {
 
     /// Lets every charge be paid back by the refill that full levels could not take, up to `now_ns`.
     pub(crate) fn drain_charges(&mut self, now_ns: u64, plan: &Plan) {
+        self.drain_charges_by(now_ns, &|slot| plan.shared(slot));
+    }
+
+    fn drain_charges_by<'p>(
+        &mut self,
+        now_ns: u64,
+        shared: &impl Fn(Slot) -> Option<&'p SharedBucket>,
+    ) {
         let now = self.now(now_ns);
         for bucket in self.ledger().map_or_else(Vec::new, Ledger::charged) {
             let full_at = self.find(bucket.hash).map(|(_, entry)| entry.full_at());
-            if let (Some(shared), Some(ledger)) =
-                (plan.shared(bucket.slot), self.ledger.as_deref_mut())
+            if let (Some(shared), Some(ledger)) = (shared(bucket.slot), self.ledger.as_deref_mut())
             {
                 drain(ledger, shared, bucket.hash, full_at, now);
             }
@@ -228,13 +241,16 @@ impl Shard {
 
     /// Drains every charge up to `now_ns`, when that is too long after the shard was last entered to
     /// tell by ticks for how long a level was full.
-    fn settle_charges(&mut self, now_ns: u64, plan: &Plan) {
+    fn settle_charges<'p>(
+        &mut self,
+        now_ns: u64,
+        shared: &impl Fn(Slot) -> Option<&'p SharedBucket>,
+    ) {
         let entered_ns = self.entered_ns;
-        self.drain_charges(entered_ns, plan);
+        self.drain_charges_by(entered_ns, shared);
         for bucket in self.ledger().map_or_else(Vec::new, Ledger::charged) {
             let full_at = self.find(bucket.hash).map(|(_, entry)| entry.full_at());
-            let (Some(shared), Some(ledger)) =
-                (plan.shared(bucket.slot), self.ledger.as_deref_mut())
+            let (Some(shared), Some(ledger)) = (shared(bucket.slot), self.ledger.as_deref_mut())
             else {
                 continue;
             };

@@ -12,6 +12,7 @@ mod memory;
 mod model;
 mod plan;
 mod properties;
+mod replace;
 mod share;
 mod support;
 mod wall;

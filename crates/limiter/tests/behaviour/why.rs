@@ -27,9 +27,9 @@ fn limits() -> Vec<Limit> {
 }
 
 /// Name and fit of what was looked at for the limit at `index`.
-fn looked_at<'l>(limiter: &'l Limiter, why: &Why<'_>, index: usize) -> Vec<(&'l str, Fit)> {
+fn looked_at<'w>(why: &'w Why<'_>, index: usize) -> Vec<(&'w str, Fit)> {
     let rules = why.limits[index].rules.iter();
-    rules.map(|it| (limiter.plan().rules()[usize::from(it.slot)].name(), it.fit.clone())).collect()
+    rules.map(|it| (why.plan.rules()[usize::from(it.index)].name(), it.fit.clone())).collect()
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn overrides_are_told_from_the_most_specific_with_what_is_lacking() {
     let request = Request::check(b"POST /search", b"alice").with_attribute(b"plan", b"pro");
     let why = limiter.why(START, &request).unwrap();
     assert_eq!(
-        looked_at(&limiter, &why, 0),
+        looked_at(&why, 0),
         [
             ("all/key=vip", Fit::Lacks(vec![Lack::Key])),
             ("all/plan=pro", Fit::Decides),
@@ -52,8 +52,8 @@ fn overrides_are_told_from_the_most_specific_with_what_is_lacking() {
     let request = Request::check(b"GET /", b"bob").with_attribute(b"plan", b"free");
     let why = limiter.why(START, &request).unwrap();
     let lacks = Fit::Lacks(vec![Lack::Attribute("plan".into())]);
-    assert_eq!(looked_at(&limiter, &why, 0)[1], ("all/plan=pro", lacks));
-    assert_eq!(looked_at(&limiter, &why, 0)[3], ("all", Fit::Decides));
+    assert_eq!(looked_at(&why, 0)[1], ("all/plan=pro", lacks));
+    assert_eq!(looked_at(&why, 0)[3], ("all", Fit::Decides));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_limit_that_names_the_endpoint_and_does_not_apply_says_why() {
     let limiter = limiter(vec![tenant, Limit::new("all", bucket(5, 5, HOUR))]);
     let why = limiter.why(START, &Request::check(b"/a", b"k")).unwrap();
     let lacks = Fit::Lacks(vec![Lack::Attribute("t".into())]);
-    assert_eq!(looked_at(&limiter, &why, 0), [("tenant", lacks)]);
+    assert_eq!(looked_at(&why, 0), [("tenant", lacks)]);
     assert!(why.limits[0].applied.is_none() && why.limits[1].applied.is_some());
     let elsewhere = limiter.why(START, &Request::check(b"/b", b"k")).unwrap();
     assert_eq!((elsewhere.limits.len(), elsewhere.others), (1, 1));
@@ -84,7 +84,7 @@ fn of_many_overrides_those_that_lack_the_least_are_told() {
     let limiter = limiter(vec![limit]);
     let why = limiter.why(START, &Request::check(b"", b"k")).unwrap();
     assert_eq!(why.limits[0].left_out, 41 - CONSIDERED_MAX);
-    let told = looked_at(&limiter, &why, 0);
+    let told = looked_at(&why, 0);
     assert_eq!(told.len(), CONSIDERED_MAX + 1);
     assert!(told.iter().any(|(name, _)| *name == "l/plan=pro"), "{told:?}");
     assert_eq!(told.last(), Some(&("l", Fit::Decides)));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use limiter::{Spend, Witness};
+use limiter::{Plan, Spend, Witness};
 use tokio::sync::oneshot;
 
 use super::record::State;
@@ -87,6 +87,8 @@ impl Witness for Recorder {
 pub(super) enum Order {
     /// What the node knows of its cluster now.
     State(State),
+    /// Other limits are in force.
+    Limits(Arc<Plan>),
     /// Write what is left, and end. Answered when that is done.
     Finish(oneshot::Sender<()>),
 }
@@ -139,6 +141,13 @@ impl Audit {
     pub fn handle_state(&self, state: State) {
         // With a queue full of states, a further one says nothing new.
         let _ = self.orders.try_send(Order::State(state));
+    }
+
+    /// Takes over other limits. Comes when they are in force: spends that were made meanwhile may be put down
+    /// to the limits before.
+    pub fn handle_limits(&self, plan: Arc<Plan>) {
+        // It waits for room if there is none: without it every later spend would be put down wrongly.
+        let _ = self.orders.send(Order::Limits(plan));
     }
 
     /// Waits until everything is written; at once if the writer has ended.

@@ -45,7 +45,7 @@ pub fn start(
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let clocks = Clocks { now_ns: clock::boot_ns, wall_ns: clock::unix_ns };
-    writer::start(settings, begin, engine.limiter().plan(), tail, clocks)
+    writer::start(settings, begin, &engine.limiter().plan(), tail, clocks)
 }
 
 fn random() -> io::Result<u64> {

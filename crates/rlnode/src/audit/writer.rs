@@ -133,8 +133,7 @@ impl Writer {
         let started_s = (clocks.wall_ns)() / 1_000_000_000;
         let owner = Owner { node: begin.node.clone(), started_s, life: begin.life };
         let files = Files::new(&settings.dir, owner, settings.max_bytes)?;
-        let limits: Vec<_> =
-            (0..).zip(plan.rules()).map(|(slot, rule)| limit_record(plan, slot, rule)).collect();
+        let limits = limit_records(plan);
         let now_ns = (clocks.now_ns)();
         let block = Block { from_ns: now_ns, ..Block::default() };
         let begin = Begin { sample: tail.sample.to_one_in(), ..begin };
@@ -161,6 +160,12 @@ impl Writer {
         loop {
             match self.tail.orders.recv_timeout(WAKE_EVERY) {
                 Ok(Order::State(state)) => self.take_state(state),
+                Ok(Order::Limits(plan)) => {
+                    // What waits was spent under the limits before, but for the last moment.
+                    self.look();
+                    self.limits = limit_records(&plan);
+                    self.told = vec![false; self.limits.len()];
+                }
                 Ok(Order::Finish(done)) => return self.finish(Some(done)),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return self.finish(None),
@@ -335,9 +340,23 @@ impl Writer {
     }
 }
 
+/// What is recorded of the rules of `plan`, by slot.
+fn limit_records(plan: &Plan) -> Vec<Option<Record>> {
+    let mut records = Vec::new();
+    for rule in plan.rules() {
+        let slot = usize::from(rule.slot());
+        if records.len() <= slot {
+            records.resize_with(slot + 1, || None);
+        }
+        records[slot] = limit_record(plan, rule);
+    }
+    records
+}
+
 /// What is recorded of `rule`; none: it counts nothing.
-fn limit_record(plan: &Plan, slot: u16, rule: &limiter::Rule) -> Option<Record> {
+fn limit_record(plan: &Plan, rule: &limiter::Rule) -> Option<Record> {
     let limit = plan.limits().get(rule.at().limit)?;
+    let slot = rule.slot();
     let (id, name) = (rule.id(), rule.name().to_owned());
     let (shadow, fast) = (limit.shadow, limit.accuracy == Accuracy::Fast);
     Some(match *rule.quota() {

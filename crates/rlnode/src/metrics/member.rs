@@ -229,7 +229,7 @@ fn encode_limits(
 ) -> Encoded {
     let plan = node.limiter().plan();
     let counts = node.limiter().counts().rules;
-    let debts = node.limiter().deepest_debts();
+    let debts = node.limiter().deepest_debts(&plan);
     let ceiling_of = |rule: &Rule| {
         let accuracy = plan.limits().get(rule.at().limit)?.accuracy;
         around.ceiling(accuracy, rule.quota())

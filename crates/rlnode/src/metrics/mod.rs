@@ -9,7 +9,7 @@ mod member;
 
 use std::sync::Arc;
 
-use limiter::{Counts, RuleCounts, Usage};
+use limiter::{Counts, Plan, RuleCounts, Usage};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::EncodeMetric;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, prometheus_text, text};
@@ -75,8 +75,10 @@ impl Collector for NodeCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Encoded {
         let node = &*self.0;
         encode_node(&mut encoder, node)?;
-        encode_limits(&mut encoder, node, &node.limiter().counts())?;
-        encode_store(&mut encoder, &node.limiter().usage(), &node.limiter().counts())?;
+        let plan = node.limiter().plan();
+        let counts = node.limiter().counts_of(&plan);
+        encode_limits(&mut encoder, &plan, &counts)?;
+        encode_store(&mut encoder, &node.limiter().usage(), &counts)?;
         encode_doors(&mut encoder, node)?;
         encode_operations(&mut encoder, node)?;
         node.audit().map_or(Ok(()), |audit| audit::encode(&mut encoder, audit.counts()))?;
@@ -95,8 +97,8 @@ fn encode_node(encoder: &mut DescriptorEncoder<'_>, node: &Node) -> Encoded {
     )
 }
 
-fn encode_limits(encoder: &mut DescriptorEncoder<'_>, node: &Node, counts: &Counts) -> Encoded {
-    let rules = || node.limiter().plan().rules().iter().zip(&counts.rules);
+fn encode_limits(encoder: &mut DescriptorEncoder<'_>, plan: &Plan, counts: &Counts) -> Encoded {
+    let rules = || plan.rules().iter().zip(&counts.rules);
     counter_family(
         encoder,
         "rlnode_decisions",

@@ -88,14 +88,14 @@ fn the_deepest_debt_of_each_limit_is_known_to_who_heard_of_it() {
     for node in &group.nodes {
         node.decide(START, &debit).unwrap();
     }
-    assert_eq!(group.nodes[0].deepest_debts(), [0]);
+    assert_eq!(group.nodes[0].deepest_debts(&group.nodes[0].plan()), [0]);
     group.exchange(START);
-    assert_eq!(group.nodes[0].deepest_debts(), [40]);
+    assert_eq!(group.nodes[0].deepest_debts(&group.nodes[0].plan()), [40]);
     // It is the deepest, not the last; and a part of a unit counts as one.
     group.nodes[1].decide(START + HOUR, &debit.clone().with_op(Op::Refund)).unwrap();
     group.nodes[1].decide(START + HOUR, &debit).unwrap();
     group.exchange(START + HOUR);
-    assert_eq!(group.nodes[0].deepest_debts(), [40]);
+    assert_eq!(group.nodes[0].deepest_debts(&group.nodes[0].plan()), [40]);
     assert_eq!(group.nodes[0].share_counts().debt_permille, 400);
 }
 

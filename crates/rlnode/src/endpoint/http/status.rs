@@ -164,8 +164,9 @@ impl Status {
     pub async fn of(node: &Node) -> Self {
         let member = node.engine().member_status().await;
         let limiter = node.limiter();
-        let (usage, counts) = (limiter.usage(), limiter.counts());
-        let rules = limiter.plan().rules().iter().zip(&counts.rules);
+        let (usage, plan) = (limiter.usage(), limiter.plan());
+        let counts = limiter.counts_of(&plan);
+        let rules = plan.rules().iter().zip(&counts.rules);
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             node: node.name().to_owned(),

@@ -1,6 +1,6 @@
 //! `GET /v1/why`: why a request would be answered as it is, for people and for `rlnode why`.
 
-use limiter::{Applied, BucketState, Counted, Fit, Lack, LimitWhy, Limiter, Request, RequestError};
+use limiter::{Applied, BucketState, Counted, Fit, Lack, LimitWhy, Plan, Request, RequestError};
 use limiter::{Selector, Wait};
 use serde::{Deserialize, Serialize};
 
@@ -195,7 +195,7 @@ impl Why {
             configuration_age_ms: node.uptime_ns() / NS_PER_MS,
             now_ms: node.clock().unix_ms(now_ns, Wait::ZERO),
             next: (readiness != Readiness::Starting).then_some(next),
-            limits: why.limits.iter().map(|limit| limit_of(node, limit)).collect(),
+            limits: why.limits.iter().map(|limit| limit_of(node, &why.plan, limit)).collect(),
             other_limits: why.others as u64,
             cluster: member.as_ref().map(ClusterWhy::new),
         })
@@ -215,15 +215,15 @@ impl ClusterWhy {
     }
 }
 
-fn limit_of(node: &Node, limit: &LimitWhy<'_>) -> LimitOfWhy {
+fn limit_of(node: &Node, plan: &Plan, limit: &LimitWhy<'_>) -> LimitOfWhy {
     let rules = limit.rules.iter().filter_map(|rule| {
-        let of_plan = node.limiter().plan().rules().get(usize::from(rule.slot))?;
+        let of_plan = plan.rules().get(usize::from(rule.index))?;
         let (fit, lacks) = match &rule.fit {
             Fit::Decides => ("decides", &[][..]),
             Fit::LessSpecific => ("less_specific", &[][..]),
             Fit::Lacks(lacks) => ("lacks", lacks.as_slice()),
         };
-        let in_words = |lack| lack_in_words(node.limiter(), of_plan, lack);
+        let in_words = |lack| lack_in_words(plan, of_plan, lack);
         let lacks = lacks.iter().map(in_words).collect();
         Some(RuleWhy { name: of_plan.name().to_owned(), fit: fit.to_owned(), lacks })
     });
@@ -233,14 +233,14 @@ fn limit_of(node: &Node, limit: &LimitWhy<'_>) -> LimitOfWhy {
         name: rules.last().map(|rule| rule.name.clone()).unwrap_or_default(),
         rules,
         left_out: limit.left_out as u64,
-        applied: limit.applied.as_ref().map(|applied| applied_of(node, applied)),
+        applied: limit.applied.as_ref().and_then(|applied| applied_of(node, plan, applied)),
     }
 }
 
 /// Why a rule does not match: what the file wants and the request has not.
-fn lack_in_words(limiter: &Limiter, rule: &limiter::Rule, lack: &Lack) -> String {
+fn lack_in_words(plan: &Plan, rule: &limiter::Rule, lack: &Lack) -> String {
     let at = rule.at();
-    let limit = limiter.plan().limits().get(at.limit);
+    let limit = plan.limits().get(at.limit);
     let own = at
         .override_index
         .and_then(|index| Some(&limit?.overrides.get(index)?.selector))
@@ -265,9 +265,9 @@ fn lack_in_words(limiter: &Limiter, rule: &limiter::Rule, lack: &Lack) -> String
     }
 }
 
-fn applied_of(node: &Node, applied: &Applied<'_>) -> AppliedWhy {
-    let rule = applied.rule;
-    let limit = node.limiter().plan().limits().get(rule.at().limit);
+fn applied_of(node: &Node, plan: &Plan, applied: &Applied<'_>) -> Option<AppliedWhy> {
+    let rule = plan.rules().get(usize::from(applied.index))?;
+    let limit = plan.limits().get(rule.at().limit);
     let verdict = applied.verdict.as_ref();
     let (counted, bucket, state) = match applied.counted {
         Counted::Bucket(bucket, state) => ("bucket", Some(bucket), Some(state)),
@@ -278,7 +278,7 @@ fn applied_of(node: &Node, applied: &Applied<'_>) -> AppliedWhy {
     };
     let per_unit = rule.numbers().map_or(1, |numbers| numbers.per_unit);
     let held = bucket.map_or(0, |bucket| node.waiting().count(bucket));
-    AppliedWhy {
+    Some(AppliedWhy {
         limit_name: rule.name().to_owned(),
         key: limit.map(|limit| limit.key.clone()).unwrap_or_default(),
         unit: limit.map(|limit| limit.unit.clone()).unwrap_or_default(),
@@ -293,7 +293,7 @@ fn applied_of(node: &Node, applied: &Applied<'_>) -> AppliedWhy {
         counted: counted.to_owned(),
         hash: bucket.map(|bucket| format!("{:016x}", bucket.hash)),
         bucket: state.map(|state| bucket_of(&state, per_unit, held)),
-    }
+    })
 }
 
 fn bucket_of(state: &BucketState, per_unit: u64, held: usize) -> BucketWhy {
