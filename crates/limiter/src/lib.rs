@@ -26,6 +26,7 @@ mod share;
 mod store;
 mod template;
 mod ticket;
+mod together;
 mod why;
 mod witness;
 
