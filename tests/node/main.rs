@@ -31,6 +31,7 @@ mod operations;
 mod peers;
 mod protocol;
 mod queues;
+mod reload;
 mod socket_files;
 mod stop;
 mod streams;

@@ -93,6 +93,21 @@ impl Plan {
         &self.limits
     }
 
+    /// Names the limits and their numbers: plans that let the same through alike have the same, whatever
+    /// their order.
+    pub fn fingerprint(&self) -> u64 {
+        let mut rules: Vec<_> = self.rules.iter().map(|rule| (rule.id, rule.numbers())).collect();
+        rules.sort_unstable_by_key(|(id, _)| *id);
+        let mut bytes = vec![u8::from(self.unmatched == Unmatched::Deny)];
+        for (id, numbers) in rules {
+            let numbers = numbers.unwrap_or_default();
+            for part in [id, numbers.burst, numbers.per_ns, numbers.per_unit] {
+                bytes.extend_from_slice(&part.to_le_bytes());
+            }
+        }
+        unkeyed_hash(&bytes)
+    }
+
     /// What happens to a request that no limit matches.
     pub fn unmatched(&self) -> Unmatched {
         self.unmatched

@@ -15,6 +15,7 @@ use crate::command::explain::Explain;
 use crate::command::key::Key;
 use crate::command::man::Man;
 use crate::command::node::Node;
+use crate::command::reload::Reload;
 use crate::command::run::Run;
 use crate::command::status::Status;
 use crate::command::validate::Validate;
@@ -49,6 +50,7 @@ enum Command {
     Cert(Cert),
     Key(Key),
     Node(Node),
+    Reload(Reload),
     Demo(Demo),
     Compare(Compare),
     Completions(Completions),
@@ -68,6 +70,7 @@ impl Cli {
             (Some(Command::Cert(cert)), _) => cert.run(output),
             (Some(Command::Key(key)), _) => key.run(output),
             (Some(Command::Node(node)), _) => node.run(output),
+            (Some(Command::Reload(reload)), _) => reload.run(output),
             (Some(Command::Demo(demo)), _) => demo.run(output),
             (Some(Command::Compare(compare)), _) => compare.run(output),
             (Some(Command::Completions(completions)), _) => completions.run(output),
@@ -133,6 +136,7 @@ mod tests {
             "rlnode key override alice --limit login --deny",
             "rlnode key end-override alice --limit per-key",
             "rlnode key overrides",
+            "rlnode reload --addr ./n.sock",
             "rlnode demo --plain --seconds 3 --script auto --seed 7 --members 5",
             "rlnode compare --traffic burst --limit 10/s --burst 20 --algorithms sliding-log --nodes 3",
             "rlnode compare --config cluster.toml --trace access.log --key user --top 3 --format json",

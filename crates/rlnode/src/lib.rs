@@ -28,6 +28,7 @@ pub mod node;
 pub mod operation;
 pub mod proof;
 pub mod refusals;
+pub mod reload;
 #[cfg(test)]
 mod scripted;
 pub mod server;

@@ -6,7 +6,7 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -15,13 +15,14 @@ use wire::Status;
 
 use crate::admin::Admin;
 use crate::audit::Audit;
-use crate::clock::Clock;
+use crate::clock::{self, Clock};
 use crate::counters::Counters;
 use crate::door::{Door, DoorAddress, Fault, Outcome};
 use crate::endpoint::envoy::mapping::Mappings;
 use crate::engine::Engine;
 use crate::log::ShownKey;
 use crate::operation::Operations;
+use crate::reload::{ReloadError, Reloaded, Reloader, Reloads};
 use crate::waiting::{Waiting, Waits};
 
 /// Longest time that a check is held where the request does not say: some round trips within a data
@@ -85,7 +86,7 @@ pub struct Node {
     waiting: Waiting,
     started_ns: u64,
     readiness: AtomicU8,
-    show_keys: bool,
+    show_keys: AtomicBool,
     /// None: nothing is recorded.
     audit: Option<Audit>,
     /// None: nobody operates it from elsewhere.
@@ -93,6 +94,9 @@ pub struct Node {
     operations: Operations,
     /// What descriptors of Envoy mean.
     mappings: ArcSwap<Mappings>,
+    reloads: Reloads,
+    /// None: it was not started from a file.
+    reloader: Option<Reloader>,
     /// Hashes the keys that logs mention. Its secret is made at the start and never leaves.
     key_hasher: RandomState,
 }
@@ -111,11 +115,13 @@ impl Node {
             counters: Counters::new(),
             waiting: Waiting::default(),
             readiness: AtomicU8::new(Readiness::Starting as u8),
-            show_keys,
+            show_keys: show_keys.into(),
             audit: None,
             admin: None,
             operations: Operations::default(),
             mappings: ArcSwap::default(),
+            reloads: Reloads::default(),
+            reloader: None,
             key_hasher: RandomState::new(),
         };
         node.refresh_clock();
@@ -151,6 +157,40 @@ impl Node {
     /// Whether `token` is that token.
     pub fn is_admin_token(&self, token: &[u8]) -> bool {
         self.admin.as_ref().is_some_and(|admin| admin.allows(token))
+    }
+
+    /// The same node, whose file is read again by `reloader`.
+    #[must_use]
+    pub fn with_reloader(mut self, reloader: Option<Reloader>) -> Self {
+        self.reloader = reloader;
+        self.reloads.begin(clock::unix_ms());
+        self
+    }
+
+    /// What reads its file again; none: it was not started from a file.
+    pub fn reloader(&self) -> Option<&Reloader> {
+        self.reloader.as_ref()
+    }
+
+    /// Reads the file again and puts it in force.
+    ///
+    /// # Errors
+    /// See [`ReloadError`]; nothing is changed.
+    pub async fn reload(&self) -> Result<Reloaded, ReloadError> {
+        match &self.reloader {
+            Some(reloader) => reloader.reload(self).await,
+            None => Err(ReloadError::NoFile),
+        }
+    }
+
+    /// What came of the reloads.
+    pub fn reloads(&self) -> &Reloads {
+        &self.reloads
+    }
+
+    /// Lets logs show keys, or hashes of them.
+    pub(crate) fn set_show_keys(&self, show_keys: bool) {
+        self.show_keys.store(show_keys, Ordering::Relaxed);
     }
 
     /// What descriptors of Envoy mean.
@@ -351,7 +391,7 @@ impl Node {
 
     /// `key` as logs may show it.
     pub(crate) fn shown_key<'k>(&self, key: &'k [u8]) -> ShownKey<'k> {
-        if self.show_keys {
+        if self.show_keys.load(Ordering::Relaxed) {
             ShownKey::Text(key)
         } else {
             ShownKey::Hash(self.key_hasher.hash_one(key))

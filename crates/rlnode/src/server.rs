@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::num::NonZero;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
@@ -17,12 +18,14 @@ use crate::admin::{Admin, AdminError};
 use crate::audit::{Audit, AuditError, session};
 use crate::bind::{BindError, Bound};
 use crate::clock;
-use crate::config::{Cluster, Config, Tls};
+use crate::config::{self, Cluster, Config, Tls};
 use crate::door::DoorAddress;
 use crate::endpoint::CONNECTIONS_MAX;
 use crate::engine::Engine;
 use crate::log::Throttle;
 use crate::node::{Node, Readiness};
+use crate::reload::Reloader;
+use crate::reload::watch::{LOOK_EVERY, Watcher};
 use crate::shutdown::{DRAIN, FINISH, Phase, Shutdown, Stop};
 
 /// How often a part of the tables is swept.
@@ -51,16 +54,30 @@ const OPEN_FILES: u64 = 4 * CONNECTIONS_MAX as u64 + 1_024;
 ///
 /// # Errors
 /// If it cannot start, in which case nothing is left bound, or if a door fails while it runs.
-pub async fn run(config: Config) -> Result<(), ServerError> {
+pub async fn run(config: Config, source: Source) -> Result<(), ServerError> {
     let signals = Signals::new().map_err(ServerError::System)?;
+    let hang_up = signal(SignalKind::hangup()).map_err(ServerError::System)?;
     raise_open_files();
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
     let workers = available_parallelism().map_or(1, NonZero::get);
     let bound = Bound::bind(&config.listen, workers).map_err(ServerError::Bind)?;
-    let node = node_of(config, bound.addresses.clone())?;
-    serve(Arc::new(node), bound, signals).await
+    let Source { file, host, watcher } = source;
+    let reloader = Reloader::new(file, host, &config);
+    let node = node_of(config, bound.addresses.clone())?.with_reloader(Some(reloader));
+    serve(Arc::new(node), bound, (watcher, hang_up), signals).await
+}
+
+/// Where the configuration of a node came from.
+#[derive(Debug)]
+pub struct Source {
+    /// The file.
+    pub file: PathBuf,
+    /// Who reads it.
+    pub host: config::Node,
+    /// Sees that it has changed. It was made before the file was read, so that no change is missed.
+    pub watcher: Watcher,
 }
 
 /// Why the node does not run.
@@ -158,7 +175,12 @@ fn settings_of(node: String, cluster: Cluster) -> Settings {
     }
 }
 
-async fn serve(node: Arc<Node>, bound: Bound, mut signals: Signals) -> Result<(), ServerError> {
+async fn serve(
+    node: Arc<Node>,
+    bound: Bound,
+    (watcher, hang_up): (Watcher, Signal),
+    mut signals: Signals,
+) -> Result<(), ServerError> {
     let Bound { endpoints, socket_files, .. } = bound;
     let (stop, shutdown) = Stop::new();
     let mut keepers = JoinSet::new();
@@ -166,6 +188,7 @@ async fn serve(node: Arc<Node>, bound: Bound, mut signals: Signals) -> Result<()
     keepers.spawn(sweep(Arc::clone(&node), shutdown.clone()));
     keepers.spawn(warn_when_full(Arc::clone(&node), shutdown.clone()));
     keepers.spawn(warn_when_far(Arc::clone(&node), shutdown.clone()));
+    keepers.spawn(keep_file(Arc::clone(&node), watcher, hang_up, shutdown.clone()));
     if node.audit().is_some() {
         keepers.spawn(session::watch(Arc::clone(&node), shutdown.clone()));
     }
@@ -312,6 +335,40 @@ async fn warn_when_far(node: Arc<Node>, mut shutdown: Shutdown) {
     }
 }
 
+/// Puts the file in force when it has changed, and on SIGHUP.
+async fn keep_file(
+    node: Arc<Node>,
+    mut watcher: Watcher,
+    mut hang_up: Signal,
+    mut shutdown: Shutdown,
+) {
+    let mut ticks = tokio::time::interval(LOOK_EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        let is_asked = tokio::select! {
+            _ = ticks.tick() => false,
+            asked = hang_up.recv() => asked.is_some(),
+            () = shutdown.reached(Phase::Closing) => return,
+        };
+        let Some(reloader) = node.reloader() else { return };
+        let file = reloader.file().to_owned();
+        // It reads a file, and whoever answers checks should not wait for a disk.
+        let look = tokio::task::spawn_blocking(move || {
+            if is_asked {
+                watcher.forgive(&file);
+            }
+            let has_changed = !is_asked && watcher.has_changed(&file);
+            (watcher, is_asked || has_changed)
+        });
+        let Ok((back, is_due)) = look.await else { return };
+        watcher = back;
+        if is_due {
+            // What came of it is logged, counted and shown by whoever asks.
+            let _ = node.reload().await;
+        }
+    }
+}
+
 /// Drops entries at rest, a part of the tables at a time.
 async fn sweep(node: Arc<Node>, mut shutdown: Shutdown) {
     let mut ticks = tokio::time::interval(SWEEP_EVERY);
@@ -353,7 +410,6 @@ fn raise_open_files() {
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    hang_up: Signal,
 }
 
 impl Signals {
@@ -361,21 +417,14 @@ impl Signals {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
-            hang_up: signal(SignalKind::hangup())?,
         })
     }
 
     /// Waits for the next one that stops the node and names it.
     async fn next(&mut self) -> &'static str {
-        loop {
-            tokio::select! {
-                _ = self.terminate.recv() => return "SIGTERM",
-                _ = self.interrupt.recv() => return "SIGINT",
-                _ = self.hang_up.recv() => tracing::warn!(
-                    "SIGHUP does nothing: this release reads its file only at the start; restart \
-                     the node to put changes in force"
-                ),
-            }
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
         }
     }
 }

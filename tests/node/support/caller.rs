@@ -115,6 +115,30 @@ impl Caller {
         }
     }
 
+    /// Asks one question with details, and gives the names of the limits with what they have left.
+    #[track_caller]
+    pub(crate) fn details(&mut self, request: &Request<'_>) -> Vec<(String, Option<u64>)> {
+        if let Transport::Http(connection) = &mut self.transport {
+            let body = json_of(request).to_string();
+            let response = connection.request("POST", "/v1/check", &[], body.as_bytes());
+            let json = response.json();
+            let details = json["details"].as_array().expect("details").iter();
+            let named = |it: &Value| {
+                let name = it["limit_name"].as_str().expect("a name").to_owned();
+                (name, it["remaining"].as_u64())
+            };
+            return details.map(named).collect();
+        }
+        self.last_id += 1;
+        self.send(&frame_of(self.last_id, std::slice::from_ref(request))).expect("sent");
+        let bytes = self.receive().expect("the frame is answered");
+        let ServerFrame::Reply(reply) = wire::decode_reply(&bytes).expect("a reply") else {
+            panic!("refused");
+        };
+        let answer = reply.answers().next().expect("one").expect("decided");
+        answer.details.map(|it| (it.limit_name.to_owned(), it.remaining)).collect()
+    }
+
     /// Sends bytes as they are, at a door of frames.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.transport {

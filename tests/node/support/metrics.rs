@@ -47,6 +47,18 @@ impl Metrics {
         matching.iter().sum()
     }
 
+    /// The one series of this name with these labels; none: there is none.
+    #[track_caller]
+    pub(crate) fn get(&self, name: &str, labels: &[(&str, &str)]) -> Option<u64> {
+        let has = |series: &str| {
+            let mut labels = labels.iter();
+            labels.all(|(label, value)| series.contains(&format!("{label}=\"{value}\"")))
+        };
+        let found = self.series.iter().filter(|(it, _)| it.split('{').next() == Some(name));
+        let mut found = found.filter(|(series, _)| has(series));
+        found.next().map(|(_, value)| value.parse().expect("a whole number"))
+    }
+
     /// Checks at a door that ended so.
     #[track_caller]
     pub(crate) fn checks(&self, door: &str, outcome: &str) -> u64 {

@@ -16,6 +16,7 @@ pub mod explain;
 pub mod key;
 pub mod man;
 pub mod node;
+pub mod reload;
 pub mod run;
 pub mod status;
 pub mod validate;
@@ -76,12 +77,19 @@ impl Output<'_> {
 /// # Errors
 /// What is wrong with the file, or that the host has no name.
 fn load_config(path: &Path, node: Option<String>) -> Result<Config, String> {
+    config::load(path, &host(node)?).map_err(|errors| errors.to_string())
+}
+
+/// Who reads a file as the node `node`, by default the one that the environment or the host names.
+///
+/// # Errors
+/// The host has no name.
+fn host(node: Option<String>) -> Result<config::Node, String> {
     let name = node
         .or_else(|| environment::text(environment::NODE))
         .or_else(environment::host_name)
         .ok_or_else(|| {
             format!("this host has no name; give --node NAME or {}", environment::NODE)
         })?;
-    let node = config::Node { name, environment: environment::of_process() };
-    config::load(path, &node).map_err(|errors| errors.to_string())
+    Ok(config::Node { name, environment: environment::of_process() })
 }

@@ -4,11 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Output, load_config};
+use super::{Output, host};
+use crate::config;
 use crate::environment;
 use crate::exit::Exit;
 use crate::log::{self, LogFormat};
-use crate::server;
+use crate::reload::watch::Watcher;
+use crate::server::{self, Source};
 
 /// Run the node.
 #[derive(Debug, Args)]
@@ -41,13 +43,19 @@ impl Run {
             ));
             return Exit::Error;
         }
-        let config = match load_config(&self.config, self.node) {
-            Ok(config) => config,
+        let watcher = Watcher::new(&self.config);
+        let loaded = host(self.node).and_then(|host| {
+            let config = config::load(&self.config, &host).map_err(|errors| errors.to_string())?;
+            Ok((config, host))
+        });
+        let (config, host) = match loaded {
+            Ok(loaded) => loaded,
             Err(errors) => {
                 output.complain(&errors);
                 return Exit::Refused;
             }
         };
+        let source = Source { file: self.config, host, watcher };
         // The default is one worker for each unit of parallelism that the process may use.
         let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
             Ok(runtime) => runtime,
@@ -56,7 +64,7 @@ impl Run {
                 return Exit::Refused;
             }
         };
-        match runtime.block_on(server::run(config)) {
+        match runtime.block_on(server::run(config, source)) {
             Ok(()) => Exit::Success,
             Err(error) => {
                 output.complain(&error);

@@ -9,7 +9,7 @@ use super::cluster_words::cluster_in_words;
 use super::exchange::fetch_json;
 use super::{Output, words};
 use crate::clock;
-use crate::endpoint::http::status::{DoorStatus, LimitStatus, Status as NodeStatus};
+use crate::endpoint::http::status::{DoorStatus, FileStatus, LimitStatus, Status as NodeStatus};
 use crate::exit::Exit;
 
 /// Show what the node is and what it has done; exit 2 if it does not answer
@@ -59,6 +59,7 @@ fn in_words(status: &NodeStatus) -> String {
     if let Some(cluster) = &status.cluster {
         text.push_str(&cluster_in_words(cluster, clock::unix_s()));
     }
+    text.push_str(&file_in_words(&status.file));
     let _ = writeln!(
         text,
         "entries {} of {}, tables {}; {} evicted, {} expired, {} from overflow",
@@ -89,6 +90,25 @@ fn in_words(status: &NodeStatus) -> String {
     }
     for door in status.doors.iter().filter(|door| !door.addresses.is_empty()) {
         let _ = writeln!(text, "door {}", door_in_words(door));
+    }
+    text
+}
+
+/// Whether the file is in force, and what waits for a restart; nothing where all is well.
+fn file_in_words(file: &FileStatus) -> String {
+    let mut text = String::new();
+    if let Some(error) = &file.error {
+        let since_ms = file.failing_since_ms.unwrap_or(0);
+        let age = Duration::from_millis(clock::unix_ms().saturating_sub(since_ms));
+        let age = words::wait(Some(age));
+        let _ = writeln!(
+            text,
+            "** the file has not been in force for {age}, and the limits before still are: {error}"
+        );
+    }
+    if !file.needs_restart.is_empty() {
+        let tables = file.needs_restart.join("], [");
+        let _ = writeln!(text, "** [{tables}] of the file waits for a restart");
     }
     text
 }

@@ -81,6 +81,7 @@ impl Collector for NodeCollector {
         encode_store(&mut encoder, &node.limiter().usage(), &counts)?;
         encode_doors(&mut encoder, node)?;
         encode_operations(&mut encoder, node)?;
+        encode_reloads(&mut encoder, node)?;
         node.audit().map_or(Ok(()), |audit| audit::encode(&mut encoder, audit.counts()))?;
         self.1.as_ref().map_or(Ok(()), |status| member::encode(&mut encoder, node, status))
     }
@@ -113,6 +114,35 @@ fn encode_limits(encoder: &mut DescriptorEncoder<'_>, plan: &Plan, counts: &Coun
         "rlnode_units",
         "Units spent by limit",
         rules().map(|(rule, counts)| ([("limit", rule.name())], counts.units)),
+    )
+}
+
+fn encode_reloads(encoder: &mut DescriptorEncoder<'_>, node: &Node) -> Encoded {
+    let (reloads, state) = (node.reloads(), node.reloads().state());
+    let results = [("success", reloads.successes()), ("failure", reloads.failures())];
+    counter_family(
+        encoder,
+        "rlnode_reloads",
+        "Times that the file was read again",
+        results.map(|(result, count)| ([("result", result)], count)),
+    )?;
+    gauge(
+        encoder,
+        "rlnode_config_in_force",
+        "Whether the file is in force as it is now",
+        u64::from(state.pending.is_none()),
+    )?;
+    gauge(
+        encoder,
+        "rlnode_config_last_success_timestamp_seconds",
+        "Unix time at which the file was last put in force",
+        state.in_force_unix_ms / 1_000,
+    )?;
+    gauge(
+        encoder,
+        "rlnode_config_needs_restart",
+        "Tables of the file whose settings wait for a restart",
+        state.needs_restart.len() as u64,
     )
 }
 

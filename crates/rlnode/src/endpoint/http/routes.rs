@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use futures_util::future::join_all;
-use limiter::Decision;
+use limiter::{Decision, Replaced};
 use member::ForgetFailure;
 use serde::Serialize;
 
@@ -28,6 +28,7 @@ use crate::door::{Door, Fault};
 use crate::engine::ForgetError;
 use crate::metrics;
 use crate::node::{Asked, Node, Readiness, Undecided};
+use crate::reload::Reloaded;
 
 /// Longest body, in bytes, like the longest frame rounded up.
 const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -48,7 +49,8 @@ pub(super) enum Caller {
 pub(super) fn router(node: Arc<Node>, caller: Caller) -> Router {
     let admit = from_fn_with_state((Arc::clone(&node), caller), operations::admit);
     Router::new()
-        .route("/v1/nodes/{name}/forget", post(forget).route_layer(admit))
+        .route("/v1/nodes/{name}/forget", post(forget).route_layer(admit.clone()))
+        .route("/v1/reload", post(reload).route_layer(admit))
         .merge(operations::router(&node, caller))
         .route("/v1/check", post(check))
         // Without HEAD, which axum would answer as a GET: a question is charged.
@@ -228,6 +230,26 @@ async fn forget(State(node): State<Arc<Node>>, Path(name): Path<String>) -> Resp
     }
 }
 
+/// Reads the file again and puts it in force.
+async fn reload(State(node): State<Arc<Node>>) -> Response {
+    #[derive(Serialize)]
+    struct Done {
+        kept: usize,
+        changed: usize,
+        added: usize,
+        removed: usize,
+        needs_restart: Vec<&'static str>,
+    }
+
+    match node.reload().await {
+        Ok(Reloaded { limits, needs_restart }) => {
+            let Replaced { kept, changed, added, removed } = limits;
+            Json(Done { kept, changed, added, removed, needs_restart }).into_response()
+        }
+        Err(error) => Problem::new(StatusCode::CONFLICT, error.to_string()).into_response(),
+    }
+}
+
 async fn livez() -> &'static str {
     "alive\n"
 }
@@ -253,7 +275,8 @@ async fn refuse_path() -> Response {
     Problem::new(
         StatusCode::NOT_FOUND,
         "there is POST /v1/check, GET /v1/auth, GET /v1/status, GET /v1/why, GET /livez, \
-         GET /readyz, GET /metrics, POST /v1/nodes/NAME/forget and the operations below /v1/keys",
+         GET /readyz, GET /metrics, POST /v1/reload, POST /v1/nodes/NAME/forget and the \
+         operations below /v1/keys",
     )
     .into_response()
 }

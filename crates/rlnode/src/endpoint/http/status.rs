@@ -30,6 +30,9 @@ pub struct Status {
     /// Entries held, most entries, and bytes of the tables.
     #[serde(flatten)]
     pub store: StoreStatus,
+    /// The file that its limits are of.
+    #[serde(default)]
+    pub file: FileStatus,
     /// Its cluster; none: it is alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterStatus>,
@@ -63,6 +66,40 @@ pub struct StoreStatus {
     pub full: u64,
     /// Debits cut at the bound of a bucket's debt.
     pub debits_clipped: u64,
+}
+
+/// The file, and what is in force of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileStatus {
+    /// Names the limits in force: the same on nodes that have the same.
+    pub limits_hash: String,
+    /// When it was last put in force, in milliseconds of Unix time.
+    pub in_force_at_ms: u64,
+    /// Times that it was put in force while the node ran.
+    pub reloads: u64,
+    /// Times that it could not be.
+    pub failed_reloads: u64,
+    /// Why it is not in force as it is now; null: it is.
+    pub error: Option<String>,
+    /// Since when it is not, in milliseconds of Unix time; null: it is.
+    pub failing_since_ms: Option<u64>,
+    /// Tables whose settings differ from those in force and wait for a restart.
+    pub needs_restart: Vec<String>,
+}
+
+impl FileStatus {
+    fn of(node: &Node, plan: &limiter::Plan) -> Self {
+        let (reloads, state) = (node.reloads(), node.reloads().state());
+        Self {
+            limits_hash: format!("{:016x}", plan.fingerprint()),
+            in_force_at_ms: state.in_force_unix_ms,
+            reloads: reloads.successes(),
+            failed_reloads: reloads.failures(),
+            failing_since_ms: state.pending.as_ref().map(|pending| pending.since_unix_ms),
+            error: state.pending.map(|pending| pending.error),
+            needs_restart: state.needs_restart.into_iter().map(str::to_owned).collect(),
+        }
+    }
 }
 
 /// The record of what the node lets through, since it started.
@@ -184,6 +221,7 @@ impl Status {
                 full: counts.full,
                 debits_clipped: counts.debits_clipped,
             },
+            file: FileStatus::of(node, &plan),
             cluster: member.as_ref().map(ClusterStatus::new),
             audit: node.audit().map(AuditStatus::new),
             limits: rules.map(|(rule, counts)| LimitStatus::new(rule.name(), counts)).collect(),

@@ -1,0 +1,297 @@
+//! The file is read again while the node runs: what was used is kept, and a bad file changes nothing.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use limiter::Op;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::fleet::spend;
+use crate::support::time::PATIENCE;
+use crate::support::{
+    Answer, Config, HttpConnection, Node, Place, Surface, check, pause, run, wait_until,
+};
+
+/// Longest time from a change of the file to its being in force.
+const IN_FORCE: Duration = Duration::from_secs(2);
+
+fn per_key(rate: &str, burst: u64) -> String {
+    format!("[[limit]]\nname = \"per-key\"\nrate = \"{rate}\"\nburst = {burst}\n")
+}
+
+fn ask(node: &Node, key: &str) -> Answer {
+    node.caller(Surface::Stream).decide(&check("GET /", key))
+}
+
+fn file_of(node: &Node) -> Value {
+    node.status()["file"].clone()
+}
+
+/// The text of a file with these limits and the listeners of the node's own.
+fn text_of(node: &Node, limits: &str) -> String {
+    let written = fs::read_to_string(node.place().config_path()).expect("the file");
+    let listen = written.split("[[limit]]").next().expect("the listeners");
+    format!("{listen}{limits}")
+}
+
+/// Puts `limits` in force by SIGHUP; gives whether the node took them.
+#[track_caller]
+fn hang_up(node: &Node, text: &str) -> bool {
+    fs::write(node.place().config_path(), text).expect("our own file");
+    let count = |file: &Value| {
+        ["reloads", "failed_reloads"].map(|name| file[name].as_u64().expect("a number"))
+    };
+    let before = count(&file_of(node));
+    node.signal(Signal::HUP);
+    wait_until("the file was read", PATIENCE, || count(&file_of(node)) != before);
+    count(&file_of(node))[0] > before[0]
+}
+
+/// LM-02: the same file a hundred times gives nobody anything.
+#[test]
+fn the_same_file_again_fills_no_bucket() {
+    let node = Node::start(&Config::new(&per_key("1/min", 10)));
+    assert_eq!(spend(&node, "alice", 10), 10);
+    let same = text_of(&node, &per_key("1/min", 10));
+    let mut last_ms = u64::MAX;
+    for _ in 0..100 {
+        assert!(hang_up(&node, &same));
+        let answer = ask(&node, "alice");
+        let wait_ms = answer.retry_after_ms.expect("a wait");
+        assert!(!answer.allowed && wait_ms <= last_ms, "{answer:?} after {last_ms}");
+        last_ms = wait_ms;
+    }
+    assert_eq!(file_of(&node)["reloads"], 100);
+}
+
+/// LM-03: a raised limit reaches keys in use at once, less what they used.
+#[test]
+fn a_raised_limit_reaches_keys_in_use() {
+    let window = |limit: u64| {
+        format!(
+            "[[limit]]\nname = \"w\"\nalgorithm = \"fixed-window\"\nlimit = \"{limit} per 1h\"\n"
+        )
+    };
+    let node = Node::start(&Config::new(&(per_key("10/h", 10) + &window(20))));
+    assert_eq!(spend(&node, "alice", 10), 10);
+    assert!(hang_up(&node, &text_of(&node, &(per_key("100/h", 100) + &window(500)))));
+    let mut request = check("GET /", "alice");
+    request.details = true;
+    let details = node.caller(Surface::Http).details(&request);
+    assert_eq!(details, [("per-key".to_owned(), Some(89)), ("w".to_owned(), Some(489))]);
+    assert!(hang_up(&node, &text_of(&node, &(per_key("10/h", 10) + &window(20)))));
+    assert!(!ask(&node, "alice").allowed, "11 of 10 are used");
+}
+
+/// LM-08, AR-13, CF-01: whatever is wrong with the file, what was in force stays so, and it is told where.
+#[test]
+fn a_bad_file_changes_nothing() {
+    let node = Node::start(&Config::new(&per_key("10/h", 10)));
+    let path = node.place().config_path();
+    let good = fs::read_to_string(&path).expect("the file");
+    assert_eq!(spend(&node, "alice", 4), 4);
+    let in_force = || node.metrics().sum("rlnode_config_in_force", &[]);
+    let raised = per_key("100/h", 100);
+    for fault in [
+        "[[limit]]\nname = \"b\"\nrate = \"0/s\"\n",
+        "[[limit]]\nname = \"b\"\nrate = \"nan\"\n",
+        "[[limit]]\nname = \"b\"\nrate = \"1/s\"\nlmit = 3\n",
+        "[[limit]]\nname = \"per-key\"\nrate = \"1/s\"\n",
+        "[[limit]\n",
+    ] {
+        assert!(!hang_up(&node, &text_of(&node, &(raised.clone() + fault))), "{fault}");
+        let file = file_of(&node);
+        let error = file["error"].as_str().expect("an error");
+        assert!(error.contains("cluster.toml:"), "it tells the line: {error}");
+        assert_eq!((in_force(), ask(&node, "bob").limit), (0, Some(10)), "{fault}");
+        assert!(hang_up(&node, &good), "the good file takes the complaint away");
+        assert!(file_of(&node)["error"].is_null());
+        assert_eq!((in_force(), ask(&node, "bob").limit), (1, Some(10)), "{fault}");
+    }
+    assert_eq!(node.log().count("the file is not in force"), 5, "one line for each");
+    let spoil: [fn(&Path); 3] = [
+        |path| fs::write(path, "").expect("ours"),
+        |path| fs::remove_file(path).expect("ours"),
+        |path| fs::create_dir(path).expect("ours"),
+    ];
+    for spoil in spoil {
+        let failed = || file_of(&node)["failed_reloads"].as_u64().expect("a number");
+        let before = failed();
+        spoil(&path);
+        node.signal(Signal::HUP);
+        wait_until("it is refused", PATIENCE, || failed() > before);
+        assert_eq!((in_force(), ask(&node, "bob").limit), (0, Some(10)));
+        let status = run(&["status", "--addr", &node.stream_path().display().to_string()]);
+        assert!(status.stdout.contains("** the file has not been in force"), "{}", status.stdout);
+    }
+    fs::remove_dir(&path).expect("ours");
+    fs::write(&path, &good).expect("ours");
+    wait_until("the node sees by itself that it is good", PATIENCE, || in_force() == 1);
+    let peek = check("GET /", "alice").with_op(Op::Peek);
+    assert_eq!(node.caller(Surface::Stream).decide(&peek).remaining, Some(6), "nothing was lost");
+}
+
+/// What needs a restart is told, and keeps nothing else from being in force.
+#[test]
+fn what_waits_for_a_restart_is_named() {
+    let node = Node::start(&Config::new(&per_key("10/h", 10)));
+    let text = text_of(&node, &(per_key("20/h", 20) + "[memory]\nmax = \"64MiB\"\n"));
+    assert!(hang_up(&node, &text));
+    assert_eq!(ask(&node, "alice").limit, Some(20));
+    assert_eq!(file_of(&node)["needs_restart"], serde_json::json!(["memory"]));
+    let address = node.stream_path().display().to_string();
+    let told = run(&["reload", "--addr", &address]);
+    assert_eq!(
+        told.stdout,
+        "in force: 1 limits and overrides kept, 0 changed, 0 added, 0 removed; [memory] waits for \
+         a restart\n"
+    );
+    let status = run(&["status", "--addr", &address]);
+    assert!(status.stdout.contains("** [memory] of the file waits for a restart"), "{status:?}");
+    // Not for everybody.
+    let mut tcp = HttpConnection::tcp(node.http()).expect("a connection");
+    assert_eq!(tcp.request("POST", "/v1/reload", &[], b"").status, 403);
+}
+
+/// LM-09: written in place in two halves, replaced by a rename, reached by a link that moves: each is in force
+/// in time, and there is never a moment without limits.
+#[test]
+fn every_way_to_change_the_file_is_seen() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = linked_node(folder.path());
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let asker = scope.spawn(|| {
+            let mut caller = node.caller(Surface::Stream);
+            let mut asked = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                let answer = caller.decide(&check("GET /", "steady").with_op(Op::Peek));
+                assert_eq!(answer.limit_name, "per-key", "never without limits");
+                asked += 1;
+            }
+            asked
+        });
+        let await_limit = |limit: u64, how: &str| {
+            wait_until(&format!("{how}: {limit} is in force"), IN_FORCE, || {
+                ask(&node, "probe").limit == Some(limit)
+            });
+        };
+        let real = || fs::canonicalize(node.place().config_path()).expect("the file");
+        let mut limit = 100;
+        let mut next = || {
+            limit += 1;
+            (limit, text_of(&node, &per_key("10/h", limit)))
+        };
+        for _ in 0..3 {
+            let (limit, text) = next();
+            let half = text.len() / 2;
+            fs::write(real(), &text[..half]).expect("ours");
+            pause(Duration::from_millis(100));
+            fs::write(real(), &text).expect("ours");
+            await_limit(limit, "in place");
+        }
+        for n in 0..3 {
+            let (limit, text) = next();
+            let version = folder.path().join(format!("v{n}"));
+            fs::create_dir(&version).expect("ours");
+            fs::write(version.join("cluster.toml"), text).expect("ours");
+            let fresh = folder.path().join("..data_tmp");
+            symlink(format!("v{n}"), &fresh).expect("a link");
+            fs::rename(&fresh, folder.path().join("..data")).expect("swapped");
+            await_limit(limit, "link");
+        }
+        for _ in 0..3 {
+            let (limit, text) = next();
+            let fresh = node.place().config_path().with_extension("new");
+            fs::write(&fresh, text).expect("ours");
+            fs::rename(&fresh, node.place().config_path()).expect("replaced");
+            await_limit(limit, "rename");
+        }
+        is_over.store(true, Ordering::Relaxed);
+        assert!(asker.join().expect("no check failed") > 100);
+    });
+    assert_eq!(file_of(&node)["failed_reloads"], 0);
+}
+
+/// A node whose file is a link to one behind a link, as a volume of Kubernetes has it.
+fn linked_node(folder: &Path) -> Node {
+    let place = Place::new(&Config::new(&per_key("10/h", 100)));
+    let (path, first): (PathBuf, _) = (place.config_path(), folder.join("v"));
+    fs::create_dir(&first).expect("ours");
+    fs::rename(&path, first.join("cluster.toml")).expect("moved");
+    symlink("v", folder.join("..data")).expect("a link");
+    symlink(folder.join("..data/cluster.toml"), &path).expect("a link");
+    place.start()
+}
+
+/// LM-11, MT-04: counts of limits that stay go on, those of new ones are there at 0, and those of removed ones
+/// end.
+#[test]
+fn counts_outlive_a_change_of_others() {
+    let other =
+        |rate: &str| format!("[[limit]]\nname = \"other\"\nkey = \"*\"\nrate = \"{rate}\"\n");
+    let steady = per_key("1000000/h", 1_000_000);
+    let node = Node::start(&Config::new(&(steady.clone() + &other("1000000/h"))));
+    let allowed = |limit: &str| {
+        node.metrics().get("rlnode_decisions_total", &[("limit", limit), ("outcome", "allowed")])
+    };
+    assert_eq!(spend(&node, "alice", 300), 300);
+    assert_eq!((allowed("per-key"), allowed("other")), (Some(300), Some(300)));
+    let fresh = "[[limit]]\nname = \"fresh\"\nrate = \"1000000/h\"\n";
+    assert!(hang_up(&node, &text_of(&node, &(fresh.to_owned() + &steady + &other("2000000/h")))));
+    assert_eq!(
+        (allowed("per-key"), allowed("other"), allowed("fresh")),
+        (Some(300), Some(300), Some(0))
+    );
+    assert_eq!(spend(&node, "alice", 300), 300);
+    assert_eq!((allowed("per-key"), allowed("fresh")), (Some(600), Some(300)));
+    assert!(hang_up(&node, &text_of(&node, &steady)));
+    assert_eq!((allowed("per-key"), allowed("other"), allowed("fresh")), (Some(600), None, None));
+}
+
+/// A hundred files under load: no check fails, each is decided by one file, and every unit is counted.
+#[test]
+fn a_hundred_reloads_under_load_fail_no_check() {
+    let limits = |prefix: &str| {
+        format!(
+            "[[limit]]\nname = \"{prefix}1\"\nrate = \"1000000/h\"\n\
+             [[limit]]\nname = \"total\"\nkey = \"*\"\nrate = \"10000000/h\"\n\
+             [[limit]]\nname = \"{prefix}2\"\nrate = \"1000000/h\"\n"
+        )
+    };
+    let node = Node::start(&Config::new(&limits("a")));
+    let (is_over, allowed) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let ask = |surface: Surface, key: String| {
+        let mut caller = node.caller(surface);
+        let mut request = check("GET /", &key);
+        request.details = true;
+        while !is_over.load(Ordering::Relaxed) {
+            let names: Vec<_> =
+                caller.details(&request).into_iter().map(|(name, _)| name).collect();
+            let is_a = names == ["a1", "total", "a2"];
+            assert!(is_a || names == ["b1", "total", "b2"], "{names:?}");
+            allowed.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    std::thread::scope(|scope| {
+        let ask = &ask;
+        let askers: Vec<_> = [Surface::Stream, Surface::Http, Surface::Udp, Surface::Seqpacket]
+            .into_iter()
+            .map(|surface| scope.spawn(move || ask(surface, format!("{surface:?}"))))
+            .collect();
+        for n in 0..100 {
+            let prefix = if n % 2 == 0 { "b" } else { "a" };
+            assert!(hang_up(&node, &text_of(&node, &limits(prefix))));
+        }
+        is_over.store(true, Ordering::Relaxed);
+        askers.into_iter().for_each(|asker| asker.join().expect("no check failed"));
+    });
+    let counted =
+        node.metrics().sum("rlnode_decisions_total", &[("limit", "total"), ("outcome", "allowed")]);
+    assert_eq!(counted, allowed.into_inner() as u64);
+    assert_eq!(node.metrics().sum("rlnode_checks_total", &[("outcome", "error")]), 0);
+}
