@@ -102,6 +102,7 @@ async fn every_field_of_the_status_is_documented_and_no_other() {
     let (_, status) = get(&node, "/v1/status").await;
     let mut given = BTreeSet::new();
     members(&status, "", true, &mut given);
+    members(&status["file"], "file.", true, &mut given);
     assert_eq!(documented("## `GET /v1/status`"), given);
 }
 
