@@ -225,17 +225,19 @@ impl Limiter {
             // request is matched anew, so that one plan decides it as a whole.
             let force = self.in_force();
             let matched = force.matched(request);
-            let decided = if let [index] = matched.as_slice() {
+            if let [index] = matched.as_slice() {
                 // Nearly every request meets one limit, and is spared the lists.
                 let mut hit = self.hit(&force, *index, request);
-                self.decide_hits(now_ns, &question, &force, hit.as_mut_slice(), held)
-            } else {
-                let hits = matched.iter().filter_map(|index| self.hit(&force, *index, request));
-                let mut hits = hits.collect::<SmallVec<[_; 4]>>();
-                self.decide_hits(now_ns, &question, &force, &mut hits, held)
-            };
-            if let Some(decision) = decided {
-                return Ok(decision);
+                let hits = hit.as_mut_slice();
+                if self.decide_hits(now_ns, &question, &force, hits, held) {
+                    return Ok(self.decision(&question, &force, hits.iter()));
+                }
+                continue;
+            }
+            let hits = matched.iter().filter_map(|index| self.hit(&force, *index, request));
+            let mut hits = hits.collect::<SmallVec<[_; 4]>>();
+            if self.decide_hits(now_ns, &question, &force, &mut hits, held) {
+                return Ok(self.decision(&question, &force, hits.iter()));
             }
         }
     }
@@ -312,20 +314,21 @@ impl Limiter {
         Some(Hit { slot, rule, cost: request.cost_in(&rule.unit), state, denial: None })
     }
 
-    /// Tests all of `hits`, spends in all or none, and puts the answer together. If the check is held
-    /// instead, `held` says so; the answer is then what it would be if it were not. None: the limits are
-    /// no longer those of `force`, and nothing was changed.
+    /// Tests all of `hits` and spends in all or none; [`Limiter::decision`] puts the answer together. If the
+    /// check is held instead, `held` says so; the answer is then what it would be if it were not. False: the
+    /// limits are no longer those of `force`, and nothing was changed.
     #[inline]
-    pub(crate) fn decide_hits<'p>(
+    pub(crate) fn decide_hits(
         &self,
         now_ns: u64,
         question: &Question,
-        force: &'p InForce,
-        hits: &mut [Hit<'p>],
+        force: &InForce,
+        hits: &mut [Hit<'_>],
         held: &mut Option<Ticket>,
-    ) -> Option<Decision<'_>> {
+    ) -> bool {
+        let hashes = hits.iter().filter_map(Hit::hash);
+        let Some(mut locked) = self.store.lock(hashes, now_ns, force) else { return false };
         let is_unmatched = hits.iter().all(|hit| hit.rule.shadow);
-        let mut locked = self.store.lock(hits.iter().filter_map(Hit::hash), now_ns, force)?;
         let mut refused = is_unmatched && force.unmatched() == Unmatched::Deny;
         for hit in hits.iter_mut() {
             self.seat(question, hit, &mut locked);
@@ -339,8 +342,7 @@ impl Limiter {
                 *held = self.hold(question, hits, &mut locked);
                 if held.is_some() {
                     hits.iter_mut().for_each(|hit| hit.note_times(&locked));
-                    drop(locked);
-                    return Some(self.decision(question, force, hits.iter()));
+                    return true;
                 }
                 self.count_share_denied(hits);
             }
@@ -364,7 +366,7 @@ impl Limiter {
         self.testify(question.op, refused, at_ns, hits);
         self.counters.event(now_ns, Event::Evicted, evicted);
         self.counters.event(now_ns, Event::Unmatched, u64::from(is_unmatched));
-        Some(self.decision(question, force, hits.iter()))
+        true
     }
 
     /// Looks the bucket of `hit` up, or finds that there is no room for it.
@@ -502,24 +504,28 @@ impl Limiter {
     }
 
     /// The answer, from what each limit says.
+    #[inline]
     pub(crate) fn decision<'h, 'p: 'h>(
         &self,
         question: &Question,
         plan: &Plan,
         hits: impl Iterator<Item = &'h Hit<'p>> + Clone,
     ) -> Decision<'_> {
-        let mut deciding: Option<Verdict<'_>> = None;
+        let mut deciding: Option<&Hit<'p>> = None;
         for hit in hits.clone().filter(|hit| !hit.rule.shadow) {
-            let verdict = hit.verdict(&self.names);
-            if deciding.is_none_or(|other| verdict.decides_over(&other)) {
-                deciding = Some(verdict);
+            let verdict = |hit: &Hit<'_>| hit.verdict(&self.names);
+            if deciding.is_none_or(|other| verdict(hit).decides_over(&verdict(other))) {
+                deciding = Some(hit);
             }
         }
-        let verdict = deciding.unwrap_or_else(|| {
-            let denies = plan.unmatched() == Unmatched::Deny;
-            let denied = denies && matches!(question.op, Op::Check | Op::Peek);
-            Verdict::without_numbers("", if denied { Reason::Unmatched } else { Reason::Ok })
-        });
+        let verdict = deciding.map_or_else(
+            || {
+                let denies = plan.unmatched() == Unmatched::Deny;
+                let denied = denies && matches!(question.op, Op::Check | Op::Peek);
+                Verdict::without_numbers("", if denied { Reason::Unmatched } else { Reason::Ok })
+            },
+            |hit| hit.verdict(&self.names),
+        );
         let details = match question.details {
             true => hits.clone().map(|hit| hit.verdict(&self.names)).collect(),
             false => Vec::new(),

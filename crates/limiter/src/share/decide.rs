@@ -60,7 +60,8 @@ impl Limiter {
         let decided = if ticket.is_reserved {
             self.settle(now_ns, &question, &force, ticket, &mut hits, is_gone, held)
         } else {
-            self.decide_hits(now_ns, &question, &force, &mut hits, held)
+            let is_decided = self.decide_hits(now_ns, &question, &force, &mut hits, held);
+            is_decided.then(|| self.decision(&question, &force, hits.iter()))
         };
         decided.unwrap_or_else(|| self.decision(&question, &force, [].iter()))
     }
