@@ -6,6 +6,7 @@
 mod algorithms;
 mod audit;
 mod certificates;
+mod clients;
 mod cluster;
 mod cluster_algorithms;
 mod cluster_faults;
