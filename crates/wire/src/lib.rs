@@ -6,11 +6,13 @@
 //!
 //! - [`frame`]: the local frame, which UDP and unix sockets carry. `docs/protocol.md` describes it
 //!   for whoever writes a client in another language.
+//! - [`resp`]: the Redis serialization protocol; see `docs/redis.md`.
 //! - [`peer`]: what the nodes of a cluster say to each other; see `docs/peer-protocol.md`.
 
 mod cursor;
 pub mod frame;
 pub mod peer;
+pub mod resp;
 
 pub use frame::{
     Answer, Answers, CHECKS_MAX, Check, Checks, Detail, Details, ERROR_BYTES, ErrorCode,

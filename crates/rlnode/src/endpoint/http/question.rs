@@ -49,15 +49,25 @@ impl Question {
             return Err(too_many("attributes", attributes.len(), ATTRIBUTES_MAX));
         }
         let bytes = |(name, value): (String, String)| (name.into_bytes(), value.into_bytes());
-        Ok(Self {
+        let attributes = attributes.into_iter().map(bytes).collect();
+        Ok(Self::of_bytes(endpoint.unwrap_or_default().as_bytes(), &key, attributes))
+    }
+
+    /// A check that costs one request, from bytes.
+    pub(crate) fn of_bytes(
+        endpoint: &[u8],
+        key: &[u8],
+        attributes: Vec<(Vec<u8>, Vec<u8>)>,
+    ) -> Self {
+        Self {
             op: Op::Check,
-            endpoint: endpoint.unwrap_or_default().into_bytes(),
-            key,
-            attributes: attributes.into_iter().map(bytes).collect(),
+            endpoint: endpoint.to_vec(),
+            key: key.to_vec(),
+            attributes,
             costs: Vec::new(),
             max_wait_ms: None,
             details: false,
-        })
+        }
     }
 
     /// The request to the limiter.
