@@ -19,6 +19,7 @@ mod datagrams;
 mod demo;
 mod descriptors;
 mod doors;
+mod envoy;
 mod explaining;
 mod headers;
 mod keys;

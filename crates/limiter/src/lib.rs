@@ -29,6 +29,7 @@ mod share;
 mod store;
 mod template;
 mod ticket;
+mod together;
 mod why;
 mod witness;
 

@@ -311,7 +311,12 @@ impl Limiter {
 
     /// The rule at `index` as it applies to `request`, not yet looked up; none where the request lacks
     /// an attribute of the key.
-    fn hit<'p>(&self, plan: &'p Plan, index: RuleIndex, request: &Request<'_>) -> Option<Hit<'p>> {
+    pub(crate) fn hit<'p>(
+        &self,
+        plan: &'p Plan,
+        index: RuleIndex,
+        request: &Request<'_>,
+    ) -> Option<Hit<'p>> {
         let rule = plan.rule_at(index);
         let slot = rule.slot;
         let state = match &rule.allowance {
@@ -362,7 +367,7 @@ impl Limiter {
                 if held.is_some() {
                     hits.iter_mut().for_each(|hit| hit.note_times(&locked));
                     drop(locked);
-                    return Some(self.decision(question, force, hits));
+                    return Some(self.decision(question, force, hits.iter()));
                 }
                 self.count_share_denied(hits);
             }
@@ -386,7 +391,7 @@ impl Limiter {
         self.testify(question.op, refused, at_ns, hits);
         self.counters.event(now_ns, Event::Evicted, evicted);
         self.counters.event(now_ns, Event::Unmatched, u64::from(is_unmatched));
-        Some(self.decision(question, force, hits))
+        Some(self.decision(question, force, hits.iter()))
     }
 
     /// Tells the witness, if there is one, what `op` did to the buckets of `hits` unless it was
@@ -396,6 +401,11 @@ impl Limiter {
         if let Some(witness) = &self.witness {
             tell(&**witness, op, refused, at_ns, hits);
         }
+    }
+
+    /// Counts `n` times `event`.
+    pub(crate) fn event(&self, spread: u64, event: Event, n: u64) {
+        self.counters.event(spread, event, n);
     }
 
     /// Counts a debit that was cut at the bound of the debt of `hit`.
@@ -411,14 +421,14 @@ impl Limiter {
     }
 
     /// The answer, from what each limit says.
-    pub(crate) fn decision(
+    pub(crate) fn decision<'h, 'p: 'h>(
         &self,
         question: &Question,
         plan: &Plan,
-        hits: &[Hit<'_>],
+        hits: impl Iterator<Item = &'h Hit<'p>> + Clone,
     ) -> Decision<'_> {
         let mut deciding: Option<Verdict<'_>> = None;
-        for hit in hits.iter().filter(|hit| !hit.rule.shadow) {
+        for hit in hits.clone().filter(|hit| !hit.rule.shadow) {
             let verdict = hit.verdict(&self.names);
             if deciding.is_none_or(|other| verdict.decides_over(&other)) {
                 deciding = Some(verdict);
@@ -430,15 +440,15 @@ impl Limiter {
             Verdict::without_numbers("", if denied { Reason::Unmatched } else { Reason::Ok })
         });
         let details = match question.details {
-            true => hits.iter().map(|hit| hit.verdict(&self.names)).collect(),
+            true => hits.clone().map(|hit| hit.verdict(&self.names)).collect(),
             false => Vec::new(),
         };
         let (freshness, stale_ms) =
             self.fleet.as_ref().map_or((Freshness::Alone, 0), Fleet::freshness);
         let mut decision = Decision { verdict, freshness, stale_ms, details };
-        if decision.verdict.allowed && hits.iter().any(|hit| hit.rule.has_times) {
+        if decision.verdict.allowed && hits.clone().any(|hit| hit.rule.has_times) {
             // Who must wait its turn in several queues waits in all of them at once.
-            let delays = hits.iter().filter(|hit| !hit.rule.shadow).map(Hit::delay);
+            let delays = hits.filter(|hit| !hit.rule.shadow).map(Hit::delay);
             decision.verdict.delay = delays.max().unwrap_or(Wait::ZERO);
         }
         decision

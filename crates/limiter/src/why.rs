@@ -134,7 +134,7 @@ impl Limiter {
             plan: Arc::clone(&force.plan),
             limits: limits.collect(),
             others,
-            next: self.decision(&question, &force, &hits),
+            next: self.decision(&question, &force, hits.iter()),
             may_wait,
         })
     }

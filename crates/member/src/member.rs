@@ -181,6 +181,20 @@ impl Member {
         answer
     }
 
+    /// Decides several checks as one at `now_ns`: see [`Limiter::decide_together`].
+    ///
+    /// # Errors
+    /// A request breaks a bound; nothing is changed.
+    pub fn check_together(
+        &self,
+        now_ns: u64,
+        requests: &[Request<'_>],
+    ) -> Result<Vec<Decision<'_>>, RequestError> {
+        let decisions = self.limiter().decide_together(now_ns, requests);
+        self.0.shared.wake_if_wanted();
+        decisions
+    }
+
     /// Waits until a held check is decided, `max_wait` at most. Needs a tokio runtime with timers.
     /// Dropping the future gives the check up, whether it ever ran or not.
     pub fn settle(

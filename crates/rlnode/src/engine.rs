@@ -249,6 +249,23 @@ impl Engine {
         }
     }
 
+    /// Decides several checks as one at `now_ns`: all are spent, or none. Nothing is held.
+    ///
+    /// # Errors
+    /// A request breaks a bound; nothing is changed.
+    pub fn check_together(
+        &self,
+        now_ns: u64,
+        requests: &[Request<'_>],
+    ) -> Result<Vec<Decision<'_>>, RequestError> {
+        match self {
+            Self::Alone(limiter) => limiter.decide_together(now_ns, requests),
+            Self::Member { member, .. } => member.check_together(now_ns, requests),
+            #[cfg(test)]
+            Self::Scripted(scripted) => scripted.limiter().decide_together(now_ns, requests),
+        }
+    }
+
     /// Waits until the held check is decided, `max_wait` at most.
     pub fn settle(&self, now_ns: u64, ticket: Ticket, max_wait: Duration) -> Settling<'_> {
         match self {

@@ -5,9 +5,11 @@
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use limiter::{Answer, Decision, Freshness, Limiter, Op, Request, RequestError, Wait};
 use wire::Status;
 
@@ -16,6 +18,7 @@ use crate::audit::Audit;
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::door::{Door, DoorAddress, Fault, Outcome};
+use crate::endpoint::envoy::mapping::Mappings;
 use crate::engine::Engine;
 use crate::log::ShownKey;
 use crate::operation::Operations;
@@ -88,6 +91,8 @@ pub struct Node {
     /// None: nobody operates it from elsewhere.
     admin: Option<Admin>,
     operations: Operations,
+    /// What descriptors of Envoy mean.
+    mappings: ArcSwap<Mappings>,
     /// Hashes the keys that logs mention. Its secret is made at the start and never leaves.
     key_hasher: RandomState,
 }
@@ -110,6 +115,7 @@ impl Node {
             audit: None,
             admin: None,
             operations: Operations::default(),
+            mappings: ArcSwap::default(),
             key_hasher: RandomState::new(),
         };
         node.refresh_clock();
@@ -145,6 +151,16 @@ impl Node {
     /// Whether `token` is that token.
     pub fn is_admin_token(&self, token: &[u8]) -> bool {
         self.admin.as_ref().is_some_and(|admin| admin.allows(token))
+    }
+
+    /// What descriptors of Envoy mean.
+    pub fn mappings(&self) -> Arc<Mappings> {
+        self.mappings.load_full()
+    }
+
+    /// Takes over what descriptors of Envoy mean.
+    pub fn set_mappings(&self, mappings: Mappings) {
+        self.mappings.store(Arc::new(mappings));
     }
 
     /// How many operations were carried out.
@@ -263,6 +279,30 @@ impl Node {
                 })))
             }
         }
+    }
+
+    /// Puts several checks, received at `now_ns`, that are decided as one: all are spent, or none. Nothing is
+    /// held. Each is counted.
+    ///
+    /// # Errors
+    /// A check cannot be decided; nothing was changed.
+    pub fn ask_together(
+        &self,
+        now_ns: u64,
+        requests: &[Request<'_>],
+        door: Door,
+    ) -> Result<Vec<Decision<'_>>, Undecided> {
+        let refuse = |fault| requests.iter().for_each(|_| self.count_undecided(door, fault));
+        if !self.engine.is_ready() {
+            refuse(Fault::Starting);
+            return Err(Undecided::Starting);
+        }
+        let decisions = self.engine.check_together(now_ns, requests);
+        let decisions = decisions.inspect_err(|_| refuse(Fault::BadCheck))?;
+        for (request, decision) in requests.iter().zip(&decisions) {
+            self.count(door, Op::Check, request.is_peek(), decision, request.key);
+        }
+        Ok(decisions)
     }
 
     /// Decides one request now, and counts it: what could be held is denied.
@@ -393,13 +433,13 @@ impl Drop for Unsettled<'_> {
 #[cfg(test)]
 impl Node {
     /// A node with one limit, `per-key`: `burst` units and one more each hour.
-    pub(crate) fn with_burst(burst: u64) -> std::sync::Arc<Self> {
+    pub(crate) fn with_burst(burst: u64) -> Arc<Self> {
         let rate = limiter::Rate { count: 1, period_ns: 3_600 * 1_000_000_000 };
         Self::with_quota(limiter::Quota::TokenBucket { rate, burst })
     }
 
     /// A node with one limit, `per-key`.
-    pub(crate) fn with_quota(quota: limiter::Quota) -> std::sync::Arc<Self> {
+    pub(crate) fn with_quota(quota: limiter::Quota) -> Arc<Self> {
         let limit = limiter::Limit::new("per-key", quota);
         let plan = limiter::Plan::compile(vec![limit], limiter::Unmatched::Allow);
         let store = limiter::StoreConfig {
@@ -410,7 +450,7 @@ impl Node {
         };
         let limiter = Limiter::new(plan.expect("a sound limit"), store);
         let engine = Engine::Alone(Box::new(limiter));
-        std::sync::Arc::new(Self::new("test".to_owned(), Vec::new(), engine, false))
+        Arc::new(Self::new("test".to_owned(), Vec::new(), engine, false))
     }
 }
 

@@ -100,7 +100,8 @@ impl std::error::Error for ServerError {}
 
 /// The node of `config`. A member looks its peers up first, which takes some seconds at most.
 fn node_of(config: Config, addresses: Vec<DoorAddress>) -> Result<Node, ServerError> {
-    let Config { node, cluster, memory, audit: settings, admin, plan, show_keys, .. } = config;
+    let Config { node, cluster, memory, audit: settings, admin, envoy, plan, show_keys, .. } =
+        config;
     let admin = admin.map(|file| Admin::load(&file)).transpose().map_err(ServerError::Admin)?;
     let mut secret = [0; 16];
     rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty())
@@ -135,7 +136,9 @@ fn node_of(config: Config, addresses: Vec<DoorAddress>) -> Result<Node, ServerEr
         session::start(&settings, &node, &engine, sync_interval_ns, tail)
             .map_err(ServerError::Audit)?;
     }
-    Ok(Node::new(node, addresses, engine, show_keys).with_audit(audit).with_admin(admin))
+    let node = Node::new(node, addresses, engine, show_keys).with_audit(audit).with_admin(admin);
+    node.set_mappings(envoy);
+    Ok(node)
 }
 
 fn settings_of(node: String, cluster: Cluster) -> Settings {

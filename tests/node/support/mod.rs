@@ -5,6 +5,7 @@ pub(crate) mod answer;
 pub(crate) mod caller;
 pub(crate) mod config;
 pub(crate) mod fleet;
+pub(crate) mod grpc;
 pub(crate) mod http;
 pub(crate) mod load;
 pub(crate) mod log;

@@ -62,7 +62,7 @@ impl Limiter {
         } else {
             self.decide_hits(now_ns, &question, &force, &mut hits, held)
         };
-        decided.unwrap_or_else(|| self.decision(&question, &force, &[]))
+        decided.unwrap_or_else(|| self.decision(&question, &force, [].iter()))
     }
 
     /// Finds where the bucket of `hit`, which is at `place`, stands among the members; the place is
@@ -235,7 +235,7 @@ impl Limiter {
             hits.iter_mut().for_each(|hit| hit.note_times(&locked));
             drop(locked);
             *held = Some(ticket);
-            return Some(self.decision(question, force, hits));
+            return Some(self.decision(question, force, hits.iter()));
         }
         let exchange = self.fleet().map_or(Wait::ZERO, |fleet| fleet.until_exchange(now_ns));
         for hit in hits.iter_mut() {
@@ -259,7 +259,7 @@ impl Limiter {
             self.count_share_denied(hits);
             hits.iter().for_each(|hit| self.tally(question, hit, !is_kept));
         }
-        Some(self.decision(question, force, hits))
+        Some(self.decision(question, force, hits.iter()))
     }
 
     /// The cost of `hit` is no longer only reserved: it is spent, or given back.

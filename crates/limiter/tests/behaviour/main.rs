@@ -17,6 +17,7 @@ mod properties;
 mod replace;
 mod share;
 mod support;
+mod together;
 mod wall;
 mod why;
 mod witness;

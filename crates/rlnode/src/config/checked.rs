@@ -12,16 +12,18 @@ use super::FILE_BYTES_MAX;
 use super::admin::read_admin;
 use super::audit::read_audit;
 use super::cluster::{Cluster, WrittenCluster, WrittenHost};
+use super::envoy::read_mappings;
 use super::error::{ConfigErrors, Lines, Problems, Span, quoted};
 use super::limits::{LimitSettings, ReadLimit, read_limits, report_plan_error};
 use super::listen::{Listen, Node, WrittenListen};
 use super::settings::{
-    ADMIN, AUDIT, CLUSTER, LIMIT, LISTEN, MEMORY, NODE, NODE_CLUSTER, NODE_LISTEN, TOP,
+    ADMIN, AUDIT, CLUSTER, ENVOY, LIMIT, LISTEN, MEMORY, NODE, NODE_CLUSTER, NODE_LISTEN, TOP,
 };
 use super::value::{check_name, parse_size};
 use super::warnings;
 use super::written::Section;
 use crate::audit::AuditSettings;
+use crate::endpoint::envoy::mapping::Mappings;
 
 /// Memory for the tables unless the file says otherwise, in bytes.
 pub const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
@@ -52,6 +54,8 @@ pub struct Config {
     pub memory: Memory,
     /// Where it records what it lets through; none: it does not.
     pub audit: Option<AuditSettings>,
+    /// What descriptors of Envoy mean.
+    pub envoy: Mappings,
     /// The file with the token by which operators act from elsewhere; none: they cannot.
     pub admin: Option<PathBuf>,
     /// Logs show keys as they are, not as hashes.
@@ -157,6 +161,8 @@ fn read(
     let audit = audit.map(|section| read_audit(section, folder, &node.name, problems));
     let admin = top.take_section("admin", &ADMIN, problems);
     let admin = admin.and_then(|section| read_admin(section, folder, &node.name, problems));
+    let mappings = top.take_sections("envoy", &ENVOY, problems).unwrap_or_default();
+    let envoy = read_mappings(mappings, problems);
     let sections = top.take_sections("limit", &LIMIT, problems).unwrap_or_default();
     let has_limits = !sections.is_empty();
     let limits = read_limits(sections, problems);
@@ -178,6 +184,7 @@ fn read(
         memory,
         audit,
         admin,
+        envoy,
         show_keys,
         plan,
         limit_settings: limits.iter().map(|read| settings(read, lines)).collect(),

@@ -511,7 +511,7 @@ mod tests {
             assert!(message.contains(want), "{path}: {message}");
         }
         let prefix = "/etc/rlnode/".len();
-        let fits = "x".repeat(SOCKET_PATH_BYTES_MAX - prefix - ".http".len());
+        let fits = "x".repeat(SOCKET_PATH_BYTES_MAX - prefix - ".redis".len());
         read(&format!("unix = \"{fits}\""));
         assert!(refused(&format!("unix = \"{fits}x\"")).contains("has 108 bytes"));
         let deep =

@@ -10,6 +10,7 @@ mod admin;
 mod audit;
 mod checked;
 mod cluster;
+mod envoy;
 mod error;
 mod exception;
 mod explain;

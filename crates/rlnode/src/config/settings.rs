@@ -43,6 +43,7 @@ pub(super) const TOP: Place = Place {
         ("limit", "[[limit]]"),
         ("node", "[node.NAME.listen]"),
         ("admin", "[admin]"),
+        ("envoy", "[[envoy]]"),
     ],
     refused: &[],
 };
@@ -74,6 +75,20 @@ pub(super) const MEMORY: Place = Place {
 pub(super) const ADMIN: Place = Place {
     title: "in [admin]",
     settings: &[("token_file", r#"token_file = "admin.token""#)],
+    refused: &[],
+};
+
+pub(super) const ENVOY: Place = Place {
+    title: "in [[envoy]]",
+    settings: &[
+        ("domain", r#"domain = "edge""#),
+        ("descriptor", r#"descriptor = ["remote_address", "generic_key=slow"]"#),
+        ("key", r#"key = "{remote_address}""#),
+        ("endpoint", r#"endpoint = "{path}""#),
+        ("attributes", r#"attributes = { ip = "{remote_address}" }"#),
+        ("debit", "debit = true"),
+        ("unit", r#"unit = "bytes""#),
+    ],
     refused: &[],
 };
 
@@ -186,11 +201,12 @@ pub(super) const NODE_CLUSTER: Place = Place {
 };
 
 /// Every table of the file.
-pub(super) const PLACES: [&Place; 12] = [
+pub(super) const PLACES: [&Place; 13] = [
     &TOP,
     &LISTEN,
     &MEMORY,
     &ADMIN,
+    &ENVOY,
     &AUDIT,
     &LIMIT,
     &OVERRIDE,

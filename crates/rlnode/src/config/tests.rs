@@ -9,8 +9,8 @@ use limiter::{
 use proptest::prelude::*;
 
 use super::settings::{
-    ADMIN, AUDIT, CLUSTER, CLUSTER_TLS, LIMIT, LISTEN, MEMORY, NODE, NODE_CLUSTER, NODE_LISTEN,
-    OVERRIDE, PLACES, Place, TOP,
+    ADMIN, AUDIT, CLUSTER, CLUSTER_TLS, ENVOY, LIMIT, LISTEN, MEMORY, NODE, NODE_CLUSTER,
+    NODE_LISTEN, OVERRIDE, PLACES, Place, TOP,
 };
 use super::*;
 
@@ -167,6 +167,10 @@ fn file_with(place: &Place, name: &str, line: &str) -> (String, usize) {
         title if title == TOP.title => String::new(),
         title if title == LISTEN.title => format!("{ONE_LIMIT}[listen]\n"),
         title if title == MEMORY.title => format!("{ONE_LIMIT}[memory]\n"),
+        title if title == ENVOY.title => {
+            let own = without(&["descriptor = [\"remote_address\"]", "key = \"{remote_address}\""]);
+            format!("{ONE_LIMIT}[[envoy]]\n{own}")
+        }
         title if title == ADMIN.title => format!("{ONE_LIMIT}[admin]\n"),
         title if title == AUDIT.title => format!("{ONE_LIMIT}[audit]\n"),
         title if title == LIMIT.title => limit(&["name = \"a\"", "rate = \"1/s\""]),

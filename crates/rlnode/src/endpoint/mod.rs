@@ -11,6 +11,7 @@ pub mod redis;
 pub mod seqpacket;
 pub mod stream;
 pub mod udp;
+mod write_limit;
 
 use std::sync::Arc;
 

@@ -12,7 +12,6 @@ pub mod question;
 mod routes;
 pub mod status;
 pub mod why;
-mod write_limit;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,11 +24,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 pub use forwarded::{Forwarded, parse_forwarded};
 
 use super::accept::{Listener, serve_connections};
+use super::write_limit::WriteLimit;
 use crate::door::{Door, Fault};
 use crate::node::Node;
 use crate::shutdown::{LAST_LOOK, Phase, Shutdown};
 use routes::Caller;
-use write_limit::WriteLimit;
 
 /// A request's header must be complete this long after the connection opened or the last answer
 /// was sent; so it is also how long a connection may be idle.
