@@ -5,8 +5,8 @@ use crate::matching::Slot;
 use crate::names::Names;
 use crate::rule::Rule;
 use crate::share::{Judgement, SharedBucket, Stand, fits_after};
-use crate::store::{Locked, Place};
-use crate::{Op, Reason, Spend, SpendKind, Verdict, Wait};
+use crate::store::{Held, Locked, Place};
+use crate::{Op, Reason, Spend, SpendKind, Terms, Verdict, Wait};
 
 /// Wait that a caller is told when there is no room to count its key. Room appears when an entry
 /// comes to rest, which nobody can foretell; a second is short for a person and long for a node.
@@ -18,6 +18,8 @@ pub(crate) struct Hit<'p> {
     pub(crate) rule: &'p Rule,
     /// Cost of the request in the limit's unit.
     pub(crate) cost: u64,
+    /// What the request carries, where that is the limit.
+    pub(crate) terms: Option<Terms>,
     pub(crate) state: State<'p>,
     /// Why the request may not pass here, and for how long; found before anything is spent.
     pub(crate) denial: Option<(Reason, Wait)>,
@@ -26,12 +28,17 @@ pub(crate) struct Hit<'p> {
 /// Where a limit's answer comes from.
 #[expect(clippy::large_enum_variant, reason = "nearly every hit is a bucket, and a box is slower")]
 pub(crate) enum State<'p> {
-    /// A bucket, found or not yet looked for.
-    Bucket { shared: &'p SharedBucket, hash: u64, seat: Seat },
+    /// A bucket, found or not yet looked for, and the numbers by which it counts.
+    Bucket { shared: Held<'p>, hash: u64, seat: Seat },
+    /// A bucket of the carried limit, not yet looked for.
+    Carried { hash: u64 },
     /// Everything passes.
     Unlimited,
     /// Nothing passes.
-    Deny,
+    Deny {
+        /// What is said to be the capacity.
+        capacity: u64,
+    },
     /// There is no room to count the key, and it passes.
     Uncounted,
     /// There is no room to count the key, and it is denied.
@@ -78,8 +85,13 @@ impl Times {
 }
 
 impl<'p> State<'p> {
-    /// The bucket `hash`, not yet looked for.
+    /// The bucket `hash`, not yet looked for, of a rule with these numbers.
     pub(crate) fn unseated(shared: &'p SharedBucket, hash: u64) -> Self {
+        Self::numbered(Held::OfRule(shared), hash)
+    }
+
+    /// The bucket `hash`, not yet looked for.
+    pub(crate) fn numbered(shared: Held<'p>, hash: u64) -> Self {
         let seat = Seat {
             place: Place::None,
             missing: 0,
@@ -96,8 +108,8 @@ impl<'p> Hit<'p> {
     /// Identity of the bucket, where there is one.
     pub(crate) fn hash(&self) -> Option<u64> {
         match &self.state {
-            State::Bucket { hash, .. } => Some(*hash),
-            State::Unlimited | State::Deny | State::Uncounted | State::Full => None,
+            State::Bucket { hash, .. } | State::Carried { hash } => Some(*hash),
+            State::Unlimited | State::Deny { .. } | State::Uncounted | State::Full => None,
         }
     }
 
@@ -116,7 +128,7 @@ impl<'p> Hit<'p> {
 
     /// Whether a cost that is charged here goes anywhere.
     pub(crate) fn takes_units(&self) -> bool {
-        !matches!(self.state, State::Deny | State::Full)
+        !matches!(self.state, State::Deny { .. } | State::Full)
     }
 
     /// Notes where the bucket was found, and the ticks missing in it.
@@ -131,7 +143,7 @@ impl<'p> Hit<'p> {
     pub(crate) fn stand(&self) -> Option<&Stand> {
         match &self.state {
             State::Bucket { seat, .. } => seat.stand.as_ref(),
-            State::Unlimited | State::Deny | State::Uncounted | State::Full => None,
+            _ => None,
         }
     }
 
@@ -144,9 +156,14 @@ impl<'p> Hit<'p> {
         }
     }
 
-    /// Capacity of the rule, in units.
+    /// Capacity, in units: of the bucket, or of the rule where none is counted.
     pub(crate) fn capacity(&self) -> u64 {
-        self.rule.allowance.capacity()
+        match (&self.state, self.terms) {
+            (State::Bucket { shared, .. }, _) => shared.capacity(),
+            (State::Deny { capacity }, _) => *capacity,
+            (_, Some(terms)) => terms.burst,
+            (_, None) => self.rule.allowance.capacity(),
+        }
     }
 
     /// Whether units are left, but not this node's to spend yet.
@@ -166,8 +183,9 @@ impl<'p> Hit<'p> {
                 None => self.denial_alone(shared, *hash, seat, locked),
             },
             State::Unlimited | State::Uncounted => None,
-            State::Deny => Some((Reason::Deny, Wait::NEVER)),
-            State::Full => Some((Reason::Full, FULL_RETRY)),
+            State::Deny { .. } => Some((Reason::Deny, Wait::NEVER)),
+            // A carried bucket that nobody looked for has no place.
+            State::Full | State::Carried { .. } => Some((Reason::Full, FULL_RETRY)),
         };
     }
 
@@ -290,13 +308,13 @@ impl<'p> Hit<'p> {
                 verdict.delay = self.delay();
             }
             State::Unlimited => {}
-            State::Deny | State::Full => {
-                verdict.limit = Some(self.rule.allowance.capacity());
+            State::Deny { .. } | State::Full | State::Carried { .. } => {
+                verdict.limit = Some(self.capacity());
                 verdict.remaining = Some(0);
                 verdict.reset_after = Wait::NEVER;
             }
             State::Uncounted => {
-                verdict.limit = Some(self.rule.allowance.capacity());
+                verdict.limit = Some(self.capacity());
                 verdict.remaining = verdict.limit;
             }
         }

@@ -5,6 +5,7 @@
 
 mod algorithm;
 mod calendar;
+mod carried;
 mod counters;
 mod decision;
 mod force;
@@ -16,12 +17,14 @@ mod limiter;
 mod matching;
 mod names;
 mod network;
+mod numbers;
 mod operation;
 mod plan;
 mod question;
 mod replace;
 mod request;
 mod rule;
+mod seat;
 mod share;
 mod store;
 mod template;
@@ -31,6 +34,7 @@ mod why;
 mod witness;
 
 pub use calendar::{Calendar, CalendarSpan};
+pub use carried::{CARRIED, Terms};
 pub use counters::{Counts, RuleCounts};
 pub use decision::{Decision, Freshness, Reason, Verdict, Wait};
 pub use jiff::civil::Weekday;
@@ -46,9 +50,9 @@ pub use operation::{
 pub use plan::{OVERRIDES_MAX, Plan, PlanError};
 pub use replace::{ReplaceError, Replaced};
 pub use request::{
-    ATTRIBUTE_NAME_BYTES_MAX, ATTRIBUTE_VALUE_BYTES_MAX, ATTRIBUTES_MAX, Attributes, CARRIED,
-    COSTS_MAX, Costs, DEFAULT_UNIT, ENDPOINT_BYTES_MAX, KEY_BYTES_MAX, Op, Request, RequestError,
-    Terms, UNIT_BYTES_MAX,
+    ATTRIBUTE_NAME_BYTES_MAX, ATTRIBUTE_VALUE_BYTES_MAX, ATTRIBUTES_MAX, Attributes, COSTS_MAX,
+    Costs, DEFAULT_UNIT, ENDPOINT_BYTES_MAX, KEY_BYTES_MAX, Op, Request, RequestError,
+    UNIT_BYTES_MAX,
 };
 pub use rule::{Rule, RuleAt};
 pub use share::bound;

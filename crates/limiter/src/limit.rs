@@ -121,6 +121,9 @@ pub enum Quota {
         /// Length of the period, in nanoseconds.
         period_ns: u64,
     },
+    /// A token bucket with the numbers that each call carries: only the carried limit
+    /// ([`crate::CARRIED`]) has it.
+    Carried,
 }
 
 /// Most units that a sliding log may allow in a period: each takes eight bytes while it counts.
@@ -145,12 +148,13 @@ impl Quota {
             Self::FixedWindow { .. } => Some("fixed-window"),
             Self::SlidingWindow { .. } => Some("sliding-window"),
             Self::SlidingLog { .. } => Some("sliding-log"),
+            Self::Carried => Some("carried"),
         }
     }
 }
 
 /// A rate: `count` units per `period_ns` nanoseconds, both at least 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Rate {
     /// Units.
     pub count: u64,

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use crate::counters::{Counters, Counts, Event, Outcome};
 use crate::force::InForce;
-use crate::hit::{Hit, State, weigh};
+use crate::hit::{Hit, State};
 use crate::identity::BucketHasher;
 use crate::matching::RuleIndex;
 use crate::names::Names;
@@ -18,12 +18,12 @@ use crate::plan::Plan;
 use crate::question::Question;
 use crate::rule::{Allowance, Rule};
 use crate::share::{Fleet, View};
-use crate::store::{Locked, More, Place, Space, Store};
+use crate::store::{Space, Store};
 use crate::template::MissingAttribute;
 use crate::ticket::{Answer, Ticket};
 use crate::{
-    Decision, Freshness, Missing, Op, Reason, ReplaceError, Request, RequestError, Unmatched,
-    Verdict, Wait, WhenFull, Witness,
+    Decision, Freshness, Missing, Op, Reason, ReplaceError, Request, RequestError, Terms,
+    Unmatched, Verdict, Wait, WhenFull, Witness,
 };
 
 /// Bounds and secret of the store.
@@ -220,6 +220,9 @@ impl Limiter {
     ) -> Result<Decision<'_>, RequestError> {
         request.validate()?;
         let question = Question::of(request, may_hold);
+        if let Some(terms) = request.terms {
+            return self.ask_carried(now_ns, request, terms, &question, held);
+        }
         loop {
             // A plan that takes the place of this one before the shards are locked is met there: then the
             // request is matched anew, so that one plan decides it as a whole.
@@ -238,6 +241,25 @@ impl Limiter {
             let mut hits = hits.collect::<SmallVec<[_; 4]>>();
             if self.decide_hits(now_ns, &question, &force, &mut hits, held) {
                 return Ok(self.decision(&question, &force, hits.iter()));
+            }
+        }
+    }
+
+    /// Decides a request that carries `terms`: the carried limit does, and no other.
+    fn ask_carried(
+        &self,
+        now_ns: u64,
+        request: &Request<'_>,
+        terms: Terms,
+        question: &Question,
+        held: &mut Option<Ticket>,
+    ) -> Result<Decision<'_>, RequestError> {
+        loop {
+            let force = self.in_force();
+            let mut hit = self.carried_hit(&force, request, terms)?;
+            let hits = std::slice::from_mut(&mut hit);
+            if let Some(decision) = self.decide_hits(now_ns, question, &force, hits, held) {
+                return Ok(decision);
             }
         }
     }
@@ -271,6 +293,10 @@ impl Limiter {
         self.counters.read(plan.rules())
     }
 
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
     /// What a new key gets when there is no room for it.
     pub(crate) fn when_full(&self) -> WhenFull {
         self.when_full
@@ -297,7 +323,7 @@ impl Limiter {
         let slot = rule.slot;
         let state = match &rule.allowance {
             Allowance::Unlimited => State::Unlimited,
-            Allowance::Deny => State::Deny,
+            Allowance::Deny | Allowance::Carried => State::Deny { capacity: 0 },
             Allowance::Counted(shared) => {
                 match self.hasher.hash(rule.id(), &rule.template, request) {
                     Ok(hash) => State::unseated(shared, hash),
@@ -305,13 +331,14 @@ impl Limiter {
                         self.counters.event(u64::from(slot), Event::Missing, 1);
                         match rule.missing {
                             Missing::Skip => return None,
-                            Missing::Deny => State::Deny,
+                            Missing::Deny => State::Deny { capacity: shared.capacity() },
                         }
                     }
                 }
             }
         };
-        Some(Hit { slot, rule, cost: request.cost_in(&rule.unit), state, denial: None })
+        let cost = request.cost_in(&rule.unit);
+        Some(Hit { slot, rule, cost, terms: None, state, denial: None })
     }
 
     /// Tests all of `hits` and spends in all or none; [`Limiter::decision`] puts the answer together. If the
@@ -367,114 +394,6 @@ impl Limiter {
         self.counters.event(now_ns, Event::Evicted, evicted);
         self.counters.event(now_ns, Event::Unmatched, u64::from(is_unmatched));
         true
-    }
-
-    /// Looks the bucket of `hit` up, or finds that there is no room for it.
-    pub(crate) fn seat(&self, question: &Question, hit: &mut Hit<'_>, locked: &mut Locked<'_>) {
-        let State::Bucket { shared, hash, .. } = &hit.state else { return };
-        let shared = *shared;
-        let adds = !question.is_peek && matches!(question.op, Op::Check | Op::Debit);
-        let more =
-            More { units: if adds { hit.cost } else { 0 }, must_fit: question.op != Op::Debit };
-        let (mut place, mut missing) = locked.find(*hash, shared, more);
-        if place != Place::None && self.fleet.is_some() {
-            place = self.seat_member(question, hit, place, locked);
-        }
-        let mut weight = 1;
-        if place == Place::None {
-            let spread = hit.hash().unwrap_or(0);
-            self.counters.event(spread, Event::Full, 1);
-            match self.when_full {
-                WhenFull::Overflow => {
-                    (place, missing) = locked.find_overflow(hit.slot, shared);
-                    weight = locked.members() as u64;
-                }
-                WhenFull::Allow => return hit.state = State::Uncounted,
-                WhenFull::Deny => return hit.state = State::Full,
-            }
-        }
-        hit.sit(place, missing);
-        if let State::Bucket { seat, .. } = &mut hit.state {
-            seat.weight = weight;
-        }
-    }
-
-    /// Changes the bucket of `hit` as `op` says.
-    pub(crate) fn apply(&self, op: Op, hit: &mut Hit<'_>, locked: &mut Locked<'_>) {
-        if hit.denial.is_some() {
-            return;
-        }
-        if hit.stand().is_some() {
-            return self.apply_shared(op, hit, locked);
-        }
-        let State::Bucket { shared, hash, seat } = &mut hit.state else { return };
-        let Some(level) = shared.level() else { return self.apply_count(op, hit, locked) };
-        let cost = weigh(hit.cost, seat.weight);
-        let after = match op {
-            Op::Peek => return,
-            Op::Check => level.spend(seat.missing, cost),
-            Op::Debit => {
-                let (after, clipped) = level.debit(seat.missing, cost);
-                self.counters.event(*hash, Event::DebitClipped, u64::from(clipped));
-                seat.moved_to(after, shared);
-                after
-            }
-            Op::Refund => {
-                let after = level.refund(seat.missing, cost);
-                seat.moved_to(after, shared);
-                after
-            }
-            Op::Reset => {
-                locked.remove(seat.place, *hash, hit.slot);
-                seat.moved_to(0, shared);
-                seat.missing = 0;
-                return;
-            }
-        };
-        if after != seat.missing {
-            let full_at = level.tick(locked.now_ns()).wrapping_add(after);
-            locked.write(seat.place, *hash, hit.slot, full_at);
-            seat.missing = after;
-        }
-    }
-
-    /// Changes the bucket of `hit`, which counts and is not shared, as `op` says.
-    fn apply_count(&self, op: Op, hit: &mut Hit<'_>, locked: &mut Locked<'_>) {
-        let State::Bucket { shared, hash, seat } = &mut hit.state else { return };
-        let Some(counter) = shared.counter() else { return };
-        let cost = weigh(hit.cost, seat.weight);
-        if cost == 0 && op != Op::Reset {
-            return;
-        }
-        let (place, bucket, now) = (seat.place, (hit.slot, *hash), locked.now());
-        let when = counter.when(locked.count(place, *hash, hit.slot), now);
-        let moved = match op {
-            Op::Peek => return,
-            Op::Check | Op::Debit => {
-                // A debt is at most one limit more.
-                let most = counter.limit().saturating_mul(2);
-                let used = seat.missing.div_ceil(counter.per_unit());
-                let units = cost.min(most.saturating_sub(used));
-                self.counters.event(*hash, Event::DebitClipped, u64::from(units < cost));
-                let added = i64::try_from(units).unwrap_or(i64::MAX);
-                locked.change_count(place, bucket, counter, |it| counter.add(it, when, added, now));
-                units
-            }
-            Op::Refund | Op::Reset if locked.count(place, *hash, hit.slot).is_none() => 0,
-            Op::Refund | Op::Reset => {
-                let wanted = if op == Op::Reset { u64::MAX } else { cost };
-                let back = locked
-                    .change_count(place, bucket, counter, |it| counter.give_back(it, wanted, now));
-                if op == Op::Reset {
-                    locked.remove(place, *hash, hit.slot);
-                }
-                back.into_iter().flatten().map(|(_, units)| units).sum()
-            }
-        };
-        if op != Op::Check {
-            seat.moved = moved / seat.weight;
-        }
-        seat.missing = counter.missing(locked.count(place, *hash, hit.slot), now);
     }
 
     /// Tells the witness, if there is one, what `op` did to the buckets of `hits` unless it was

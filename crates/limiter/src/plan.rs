@@ -44,12 +44,14 @@ impl std::error::Error for PlanError {}
 #[derive(Debug)]
 pub struct Plan {
     limits: Vec<Limit>,
-    /// In the order of the file, each limit before its overrides.
+    /// In the order of the file, each limit before its overrides; then the carried one.
     rules: Vec<Rule>,
     /// By slot: the rule that has it.
     by_slot: Vec<Option<RuleIndex>>,
     matcher: Matcher,
     unmatched: Unmatched,
+    /// The carried limit, which comes behind those of the file.
+    carried: Option<RuleIndex>,
 }
 
 impl Plan {
@@ -66,13 +68,29 @@ impl Plan {
         let Compiler { rules, conditions, patterns, .. } = compiler;
         let matcher = Matcher::new(conditions, patterns);
         let by_slot = (0..rules.len()).map(|at| RuleIndex::try_from(at).ok()).collect();
-        Ok(Self { limits, rules, by_slot, matcher, unmatched })
+        Ok(Self { limits, rules, by_slot, matcher, unmatched, carried: None })
     }
 
-    /// The same limits, and the carried limit ([`crate::CARRIED`]).
-    #[must_use]
-    pub fn with_carried(self) -> Self {
-        self
+    /// Puts the carried limit behind the others, unless it is there or there is no room for one more.
+    pub(crate) fn push_carried(&mut self, make: impl FnOnce(RuleAt, Slot) -> Option<Rule>) {
+        let at = RuleAt { limit: self.limits.len(), override_index: None };
+        let index = RuleIndex::try_from(self.rules.len()).ok();
+        let slot = Slot::try_from(self.by_slot.len()).unwrap_or(Slot::MAX);
+        if self.carried.is_none() && self.rules.len() < RULES_MAX {
+            self.rules.extend(make(at, slot));
+            self.by_slot.push(index);
+            self.carried = index;
+        }
+    }
+
+    /// The carried limit, if there is one.
+    pub(crate) fn carried(&self) -> Option<&Rule> {
+        self.carried.map(|index| self.rule_at(index))
+    }
+
+    /// The place of the carried limit among the rules.
+    pub(crate) fn carried_index(&self) -> Option<RuleIndex> {
+        self.carried
     }
 
     /// The same limits, with `lists` ahead of them.
@@ -83,7 +101,8 @@ impl Plan {
         Ok(self)
     }
 
-    /// Every limit and override in the order of the file, each limit before its overrides.
+    /// Every limit and override in the order of the file, each limit before its overrides; behind them the
+    /// carried limit, if there is one.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
@@ -249,23 +268,9 @@ impl Compiler {
             let message = format!("the name `{name}` is given twice; give one another `name`");
             return Err(PlanError { at, with: Some(other), message });
         }
-        self.rules.push(Rule {
-            name,
-            name_at: 0,
-            slot: Slot::try_from(self.rules.len()).unwrap_or(Slot::MAX),
-            tally: None,
-            at,
-            quota: quota.clone(),
-            id,
-            allowance,
-            template: template.clone(),
-            unit: limit.unit.clone(),
-            missing: limit.missing,
-            shadow: limit.shadow,
-            when_isolated: limit.when_isolated,
-            accuracy: limit.accuracy,
-            has_times: has_times(quota),
-        });
+        let slot = Slot::try_from(self.rules.len()).unwrap_or(Slot::MAX);
+        let rule = Rule::new(at, slot, (name, id), limit, template.clone(), allowance);
+        self.rules.push(rule.with_quota(quota));
         self.conditions.push(conditions);
         Ok(())
     }
@@ -343,15 +348,6 @@ impl Compiler {
 }
 
 /// The overrides of one limit, to find two that could tie.
-/// Whether a limit of `quota` counts, or lets what passes wait its turn.
-fn has_times(quota: &Quota) -> bool {
-    match quota {
-        Quota::Deny | Quota::Unlimited | Quota::TokenBucket { .. } => false,
-        Quota::LeakyBucket { queue, .. } => *queue,
-        Quota::FixedWindow { .. } | Quota::SlidingWindow { .. } | Quota::SlidingLog { .. } => true,
-    }
-}
-
 #[derive(Default)]
 struct Ties {
     seen: Vec<Conditions>,

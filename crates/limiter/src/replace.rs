@@ -108,7 +108,7 @@ fn settle_in(
         if let Allowance::Counted(numbers) = &was.allowance {
             let change = match rule.allowance {
                 Allowance::Counted(_) => Change::Renumbered(numbers.clone()),
-                Allowance::Deny | Allowance::Unlimited => Change::Removed,
+                Allowance::Deny | Allowance::Unlimited | Allowance::Carried => Change::Removed,
             };
             changes.insert(was.slot, change);
         }

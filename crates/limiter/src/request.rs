@@ -4,7 +4,7 @@
 
 use arrayvec::ArrayVec;
 
-use crate::Rate;
+use crate::Terms;
 
 /// Longest key, in bytes. Keys are hashed, never stored, so this bounds time and frames, not memory.
 pub const KEY_BYTES_MAX: usize = 1024;
@@ -61,21 +61,8 @@ pub struct Request<'a> {
     /// Report every limit that applied, not only the one that decided.
     pub details: bool,
     /// The numbers of the limit, where the caller brings them: then the carried limit
-    /// ([`CARRIED`]) decides, and no other.
+    /// ([`crate::CARRIED`]) decides, and no other.
     pub terms: Option<Terms>,
-}
-
-/// Name of the limit whose numbers each call carries, as `CL.THROTTLE` does. All such calls share it, and
-/// the key alone is the bucket.
-pub const CARRIED: &str = "cl.throttle";
-
-/// The numbers of a token bucket that a call carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Terms {
-    /// Refill.
-    pub rate: Rate,
-    /// Capacity, in units; at least 1.
-    pub burst: u64,
 }
 
 impl<'a> Request<'a> {

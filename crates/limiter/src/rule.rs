@@ -7,7 +7,7 @@ use crate::counters::Tally;
 use crate::matching::Slot;
 use crate::share::SharedBucket;
 use crate::template::KeyTemplate;
-use crate::{Accuracy, Missing, Numbers, Quota, WhenIsolated};
+use crate::{Accuracy, Limit, Missing, Numbers, Quota, WhenIsolated};
 
 /// Where a rule stands in the list of limits that was compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,8 @@ pub(crate) enum Allowance {
     Deny,
     Unlimited,
     Counted(SharedBucket),
+    /// By the numbers that each call carries.
+    Carried,
 }
 
 impl Allowance {
@@ -60,16 +62,51 @@ impl Allowance {
         })
     }
 
-    /// Capacity, in units, of what denies or counts; nothing where nothing passes.
+    /// Capacity, in units, of what denies or counts; nothing where nothing passes, and where each call says.
     pub(crate) fn capacity(&self) -> u64 {
         match self {
             Self::Counted(shared) => shared.capacity(),
-            Self::Deny | Self::Unlimited => 0,
+            Self::Deny | Self::Unlimited | Self::Carried => 0,
         }
     }
 }
 
 impl Rule {
+    /// The rule of `limit` itself that stands `at`.
+    pub(crate) fn new(
+        at: RuleAt,
+        slot: Slot,
+        (name, id): (String, u64),
+        limit: &Limit,
+        template: KeyTemplate,
+        allowance: Allowance,
+    ) -> Self {
+        Self {
+            name,
+            name_at: 0,
+            slot,
+            tally: None,
+            at,
+            quota: limit.quota.clone(),
+            id,
+            allowance,
+            template,
+            unit: limit.unit.clone(),
+            missing: limit.missing,
+            shadow: limit.shadow,
+            when_isolated: limit.when_isolated,
+            accuracy: limit.accuracy,
+            has_times: has_times(&limit.quota),
+        }
+    }
+
+    /// The same, with the quota of an override.
+    pub(crate) fn with_quota(mut self, quota: &Quota) -> Self {
+        self.quota = quota.clone();
+        self.has_times = has_times(quota);
+        self
+    }
+
     /// `name` of a limit, `name/override` of an override.
     pub fn name(&self) -> &str {
         &self.name
@@ -97,7 +134,7 @@ impl Rule {
         self.id
     }
 
-    /// The numbers of its buckets; none where nothing is counted.
+    /// The numbers of its buckets; none where nothing is counted, or each call carries them.
     pub fn numbers(&self) -> Option<Numbers> {
         let shared = self.shared()?;
         let per_ns = match &shared.algorithm {
@@ -112,11 +149,26 @@ impl Rule {
         matches!(self.quota, Quota::LeakyBucket { queue: true, .. })
     }
 
-    /// What its buckets share between nodes; none where nothing is counted.
+    /// Whether its numbers come with each call: it is the carried limit ([`crate::CARRIED`]).
+    pub fn is_carried(&self) -> bool {
+        matches!(self.allowance, Allowance::Carried)
+    }
+
+    /// What its buckets share between nodes; none where nothing is counted, or each bucket has numbers of its
+    /// own.
     pub(crate) fn shared(&self) -> Option<&SharedBucket> {
         match &self.allowance {
             Allowance::Counted(shared) => Some(shared),
-            Allowance::Deny | Allowance::Unlimited => None,
+            Allowance::Deny | Allowance::Unlimited | Allowance::Carried => None,
         }
+    }
+}
+
+/// Whether a limit of `quota` counts, or lets what passes wait its turn.
+fn has_times(quota: &Quota) -> bool {
+    match quota {
+        Quota::Deny | Quota::Unlimited | Quota::Carried | Quota::TokenBucket { .. } => false,
+        Quota::LeakyBucket { queue, .. } => *queue,
+        Quota::FixedWindow { .. } | Quota::SlidingWindow { .. } | Quota::SlidingLog { .. } => true,
     }
 }

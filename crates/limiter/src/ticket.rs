@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::{Bucket, Decision};
+use crate::{Bucket, Decision, Terms};
 
 /// The answer to a check that may be held.
 #[derive(Debug)]
@@ -35,6 +35,8 @@ pub(crate) struct TicketHit {
     /// None where the rule counts nothing for the request.
     pub(crate) hash: Option<u64>,
     pub(crate) cost: u64,
+    /// What the check carries, where that is the limit.
+    pub(crate) terms: Option<Terms>,
 }
 
 impl Ticket {

@@ -7,6 +7,7 @@ use crate::hit::{Hit, State};
 use crate::matching::{Consideration, Considered, RuleIndex};
 use crate::question::Question;
 use crate::rule::{Allowance, Rule};
+use crate::seat::{find_overflow, hold};
 use crate::share::{BucketState, SharedBucket, Stand, look};
 use crate::store::{Locked, Place};
 use crate::template::MissingAttribute;
@@ -88,7 +89,13 @@ impl Limiter {
     pub fn why(&self, now_ns: u64, request: &Request<'_>) -> Result<Why<'_>, RequestError> {
         request.validate()?;
         let force = self.steady();
-        let (considerations, others) = force.consider(request);
+        let (considerations, others) = match request.terms {
+            None => force.consider(request),
+            Some(terms) => {
+                self.carried_hit(&force, request, terms)?;
+                (force.carried_alone(), force.limits().len())
+            }
+        };
         let mut hits = Vec::new();
         let mut resolve = |index| self.resolve(&force, index, request, &mut hits);
         let mut applied: Vec<_> =
@@ -144,18 +151,24 @@ impl Limiter {
         let slot = rule.slot;
         let (state, counted) = match &rule.allowance {
             Allowance::Unlimited => (Some(State::Unlimited), Counted::Nothing),
-            Allowance::Deny => (Some(State::Deny), Counted::Nothing),
+            Allowance::Deny => (Some(State::Deny { capacity: 0 }), Counted::Nothing),
+            Allowance::Carried => {
+                let hash = self.carried_hash(rule, request);
+                (Some(State::Carried { hash }), Counted::Nothing)
+            }
             Allowance::Counted(shared) => match self.bucket_hash(rule, request) {
                 Ok(hash) => (Some(State::unseated(shared, hash)), Counted::Nothing),
                 Err(MissingAttribute) => {
                     let denies = rule.missing == Missing::Deny;
-                    (denies.then_some(State::Deny), Counted::MissingAttribute)
+                    let state = State::Deny { capacity: shared.capacity() };
+                    (denies.then_some(state), Counted::MissingAttribute)
                 }
             },
         };
         let cost = request.cost_in(&rule.unit);
         let at = state.map(|state| {
-            hits.push(Hit { slot, rule, cost, state, denial: None });
+            let terms = request.terms.filter(|_| rule.is_carried());
+            hits.push(Hit { slot, rule, cost, terms, state, denial: None });
             hits.len() - 1
         });
         Resolved { index, rule, cost, counted, at }
@@ -165,14 +178,29 @@ impl Limiter {
     /// counted in.
     fn look_at(&self, hit: &mut Hit<'_>, counted: &mut Counted, locked: &mut Locked<'_>) {
         let (now_ns, slot) = (locked.now_ns(), hit.slot);
+        if let (State::Carried { hash }, Some(terms)) = (&hit.state, hit.terms) {
+            let bucket = Bucket { slot, hash: *hash };
+            self.look_by(hit, (bucket.hash, terms), locked);
+            if let State::Bucket { shared, .. } = &hit.state
+                && let Some(shard) = locked.shard_of(bucket.hash)
+            {
+                let from = shard.numbered(bucket.hash).map_or(&**shared, |has| has);
+                let (_, state) = look(shard, from, bucket.hash, now_ns, self.fleet());
+                *counted = Counted::Bucket(bucket, state);
+            }
+            return;
+        }
+        if let Some(own) = hit.hash().and_then(|hash| locked.own(hash)) {
+            hold(hit, own);
+        }
         let State::Bucket { shared, hash, .. } = &hit.state else { return };
-        let (shared, bucket) = (*shared, Bucket { slot, hash: *hash });
-        let (mut place, mut missing) = locked.look(bucket.hash, shared);
+        let (shared, bucket) = (shared.clone(), Bucket { slot, hash: *hash });
+        let (mut place, mut missing) = locked.look(bucket.hash, &shared);
         let mut stand = None;
         if place != Place::None
             && let Some(shard) = locked.shard_of(bucket.hash)
         {
-            let (found, state) = look(shard, shared, bucket.hash, now_ns, self.fleet());
+            let (found, state) = look(shard, &shared, bucket.hash, now_ns, self.fleet());
             let has_row = shard.ledger().is_none_or(|ledger| ledger.has_room_for(bucket.hash));
             (stand, *counted) = (found, Counted::Bucket(bucket, state));
             if stand.is_some() && !has_row {
@@ -183,7 +211,10 @@ impl Limiter {
         if place == Place::None {
             match self.when_full() {
                 WhenFull::Overflow => {
-                    (place, missing) = locked.find_overflow(slot, shared);
+                    let Some(found) = find_overflow(hit, locked) else {
+                        return hit.state = State::Full;
+                    };
+                    (place, missing) = found;
                     weight = locked.members() as u64;
                     *counted = Counted::Overflow(bucket);
                 }

@@ -39,6 +39,11 @@ impl Algorithm {
     pub(crate) fn new(quota: &Quota) -> Result<Option<Self>, String> {
         Ok(Some(match quota {
             Quota::Deny | Quota::Unlimited => return Ok(None),
+            Quota::Carried => {
+                return Err("numbers that come with each call are those of the carried limit, \
+                            which no file writes"
+                    .into());
+            }
             Quota::TokenBucket { rate, burst } | Quota::LeakyBucket { rate, burst, .. } => {
                 Self::Level(TokenBucket::new(*rate, *burst)?)
             }

@@ -11,6 +11,10 @@ use crate::{Rate, Wait};
 /// burst) still lies less than 2^63 ticks ahead, where wrapping differences are unambiguous.
 const FULL_TICKS_MAX: u128 = (1 << 62) - 1;
 
+/// Most ticks of a nanosecond in a bucket whose numbers come from outside: ticks wrap after 2^64 of them,
+/// and long before that every entry must have been looked at.
+const PER_NS_MAX: u64 = 1_000_000_000;
+
 /// A token bucket's numbers, in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TokenBucket {
@@ -68,6 +72,33 @@ impl TokenBucket {
         let full = u64::try_from(full).unwrap_or(u64::MAX);
         let window = Wait::from_ns(full.div_ceil(per_ns));
         Ok(Self { burst, per_ns, per_unit, full, window })
+    }
+
+    /// Whether [`TokenBucket::nearest`] makes a bucket of these numbers: nothing is 0, at most one unit comes
+    /// back per nanosecond, and the burst within 2^62 of them. Costs a division.
+    pub(crate) fn can_be(rate: Rate, burst: u64) -> bool {
+        let Rate { count, period_ns } = rate;
+        let is_rate = (1..=period_ns).contains(&count);
+        is_rate
+            && burst > 0
+            && u128::from(burst) * u128::from(period_ns.div_ceil(count)) <= FULL_TICKS_MAX
+    }
+
+    /// A bucket of `burst` units refilled at `rate`, or at the nearest lower rate that can be counted in ticks
+    /// of a length that goes on for some seconds before they wrap. None where there is none.
+    pub(crate) fn nearest(rate: Rate, burst: u64) -> Option<Self> {
+        if !Self::can_be(rate, burst) {
+            return None;
+        }
+        let exact = Self::new(rate, burst).ok().filter(|exact| exact.per_ns <= PER_NS_MAX);
+        exact.or_else(|| {
+            let (count, period) = (u128::from(rate.count), u128::from(rate.period_ns));
+            let per_unit_max = FULL_TICKS_MAX / u128::from(burst);
+            // The more ticks a nanosecond has, the nearer is the rate.
+            let per_ns = (per_unit_max * count / period).min(PER_NS_MAX.into()).max(1);
+            let per_unit = u64::try_from((per_ns * period).div_ceil(count)).ok()?;
+            Self::new(Rate { count: u64::try_from(per_ns).ok()?, period_ns: per_unit }, burst).ok()
+        })
     }
 
     /// Capacity, in units.

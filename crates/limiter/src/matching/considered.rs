@@ -81,6 +81,18 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// What a request that carries terms meets: the carried limit, which decides.
+    pub(crate) fn carried_alone(&self) -> Vec<Consideration> {
+        let index = self.carried_index().into_iter();
+        let consideration = |index| Consideration {
+            rules: vec![Considered { index, fit: Fit::Decides }],
+            left_out: 0,
+        };
+        index.map(consideration).collect()
+    }
+}
+
 impl Matcher {
     /// The limit that has these `indices`, its own first; none if it does not apply and names neither the
     /// endpoint nor the key of `request`.

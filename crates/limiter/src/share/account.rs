@@ -8,12 +8,12 @@ use super::members::Members;
 use super::motion::Motion;
 use super::stand::{SharedBucket, Stand};
 use crate::algorithm::{Count, Counter, Now};
-use crate::store::{Shard, Space};
+use crate::store::{Held, Shard, Space};
 
 /// A bucket and the shard it lives in, at one time.
 pub(crate) struct Account<'a> {
     shard: &'a mut Shard,
-    shared: &'a SharedBucket,
+    shared: Held<'a>,
     bucket: Bucket,
     now_ns: u64,
 }
@@ -37,7 +37,7 @@ impl<'a> Account<'a> {
     /// shard that belongs to no member of a cluster.
     pub(crate) fn open(
         shard: &'a mut Shard,
-        shared: &'a SharedBucket,
+        shared: Held<'a>,
         bucket: Bucket,
         now_ns: u64,
     ) -> Option<Self> {
@@ -49,7 +49,7 @@ impl<'a> Account<'a> {
     /// The same for one that was opened before at this very time, under the same lock.
     pub(crate) fn reopen(
         shard: &'a mut Shard,
-        shared: &'a SharedBucket,
+        shared: Held<'a>,
         bucket: Bucket,
         now_ns: u64,
     ) -> Option<Self> {
@@ -66,9 +66,9 @@ impl<'a> Account<'a> {
             return;
         }
         let full_at = self.shard.find(hash).map(|(_, entry)| entry.full_at());
-        let (shared, now) = (self.shared, self.now());
+        let (shared, now) = (self.shared(), self.now());
         if let Some(ledger) = self.ledger() {
-            drain(ledger, shared, hash, full_at, now);
+            drain(ledger, &shared, hash, full_at, now);
         }
     }
 
@@ -158,7 +158,7 @@ impl<'a> Account<'a> {
     /// Where the bucket stands in its group; in a group of one if the sync side does not run
     /// (`is_alive`), so that nothing is known of peers.
     pub(crate) fn stand(&self, is_alive: bool, sync_interval_ns: u64) -> Stand {
-        let (level, hash, shared) = (self.common_level(), self.bucket.hash, self.shared);
+        let (level, hash, shared) = (self.common_level(), self.bucket.hash, &*self.shared);
         let Some(ledger) = self.shard.ledger() else {
             return Stand::lone(shared, level);
         };
@@ -214,7 +214,7 @@ impl<'a> Account<'a> {
     /// Counts `ticks` that were spent at `when`, by whomever: in the common level, or, while members are
     /// missing, apart from it.
     pub(crate) fn charge(&mut self, ticks: i128, when: When) -> Charged {
-        let (bucket, now_ns, shared) = (self.bucket, self.now_ns, self.shared);
+        let (bucket, now_ns, shared) = (self.bucket, self.now_ns, self.shared());
         let Some(ledger) = self.ledger() else { return Charged::Dropped };
         if ledger.view.is_whole() {
             return self.lower(ticks, when);
@@ -253,7 +253,7 @@ impl<'a> Account<'a> {
     /// Adds `ticks` of the time `when` to the charge, members missing or not, within the deepest debt;
     /// false if there is no room to.
     pub(crate) fn add_charge(&mut self, ticks: i128, when: When) -> bool {
-        let (bucket, now_ns, shared, now) = (self.bucket, self.now_ns, self.shared, self.now());
+        let (bucket, now_ns, shared, now) = (self.bucket, self.now_ns, self.shared(), self.now());
         let missing_max = shared.missing_max(self.members());
         if !self.has_room_to_charge(ticks) {
             return false;
@@ -273,7 +273,8 @@ impl<'a> Account<'a> {
     /// Whether there is room to charge `ticks`, in a row that there is or may be.
     fn has_room_to_charge(&mut self, ticks: i128) -> bool {
         let missing_max = self.shared.missing_max(self.members());
-        let units = self.shared.within(ticks, missing_max, self.charged());
+        let charged = self.charged();
+        let units = self.shared.within(ticks, missing_max, charged);
         let units = u64::try_from(units).unwrap_or(0);
         let need = self.shard.need_of_charge(self.bucket.hash, &self.shared.algorithm, units);
         // What fits into the memory that the row has needs no room, however full the shard is.
@@ -340,7 +341,7 @@ impl<'a> Account<'a> {
     /// raises it, to full at most.
     pub(crate) fn lower(&mut self, ticks: i128, when: When) -> Charged {
         let missing_max = self.shared.missing_max(self.members());
-        if let Some(counter) = self.shared.counter() {
+        if let Some(counter) = self.shared().counter() {
             return self.lower_count(counter, ticks, when, missing_max);
         }
         let wanted = i128::from(self.missing()) + ticks;
@@ -358,7 +359,7 @@ impl<'a> Account<'a> {
         when: When,
         missing_max: u64,
     ) -> Charged {
-        let (bucket, shared, now) = (self.bucket, self.shared, self.now());
+        let (bucket, shared, now) = (self.bucket, self.shared(), self.now());
         let missing = i64::try_from(self.missing()).unwrap_or(i64::MAX);
         let units = shared.within(ticks, missing_max, missing);
         if units < 0 && self.count().is_none() {
@@ -437,13 +438,14 @@ impl<'a> Account<'a> {
     /// Notes that `peers` may not know `ticks` of the time `when` that the batch `seq` carried; false if
     /// there is no room to.
     pub(crate) fn owe(&mut self, (peers, seq): (Members, u64), when: When, ticks: i64) -> bool {
-        let (bucket, now_ns, counter) = (self.bucket, self.now_ns, self.shared.counter());
+        let (bucket, now_ns, shared) = (self.bucket, self.now_ns, self.shared());
         let charge = self.ledger().and_then(|ledger| ledger.charge_or_new(bucket, now_ns));
-        charge.map(|mut charge| charge.owe(counter, (peers, seq), when, ticks)).is_some()
+        charge.map(|mut it| it.owe(shared.counter(), (peers, seq), when, ticks)).is_some()
     }
 
-    pub(crate) fn shared(&self) -> &'a SharedBucket {
-        self.shared
+    /// The numbers by which it counts.
+    pub(crate) fn shared(&self) -> Held<'a> {
+        self.shared.clone()
     }
 
     fn tick(&self) -> u64 {

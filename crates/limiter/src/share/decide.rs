@@ -80,10 +80,10 @@ impl Limiter {
         };
         let changes = !question.is_peek && question.op != Op::Peek && hit.cost > 0;
         let State::Bucket { shared, hash, seat } = &mut hit.state else { return place };
-        let (shared, bucket) = (*shared, Bucket { slot, hash: *hash });
+        let (shared, bucket) = (shared.clone(), Bucket { slot, hash: *hash });
         let shard = locked.shard_of(bucket.hash);
         let Some(mut account) =
-            shard.and_then(|shard| Account::open(shard, shared, bucket, now_ns))
+            shard.and_then(|shard| Account::open(shard, shared.clone(), bucket, now_ns))
         else {
             return place;
         };
@@ -100,7 +100,7 @@ impl Limiter {
         if !locked.view().is_none_or(View::is_whole) {
             let is_denied = question.op == Op::Check && !stand.covers(shared.ticks(hit.cost));
             let adds = changes && matches!(question.op, Op::Check | Op::Debit) && !is_denied;
-            if adds && !locked.promise_charge(bucket.hash, shared, hit.cost) {
+            if adds && !locked.promise_charge(bucket.hash, &shared, hit.cost) {
                 return Place::None;
             }
         }
@@ -174,6 +174,7 @@ impl Limiter {
             id: hit.rule.id(),
             hash: hit.hash(),
             cost: hit.cost,
+            terms: hit.terms,
         };
         let hits = hits.iter().map(ticket_hit).collect();
         Some(Ticket { hits, details: question.details, waits_for, is_reserved })
@@ -375,8 +376,9 @@ impl Limiter {
     ) -> Option<(Account<'l>, &'h Stand)> {
         let (stand, now_ns) = (hit.stand()?, locked.now_ns());
         let bucket = Bucket { slot: hit.slot, hash: hit.hash()? };
+        let State::Bucket { shared, .. } = &hit.state else { return None };
         let shard = locked.shard_of(bucket.hash)?;
-        Some((Account::reopen(shard, hit.rule.shared()?, bucket, now_ns)?, stand))
+        Some((Account::reopen(shard, shared.clone(), bucket, now_ns)?, stand))
     }
 }
 
@@ -386,9 +388,10 @@ fn hit_again<'p>(plan: &'p Plan, held: &TicketHit) -> Option<Hit<'p>> {
     let state = match (&rule.allowance, held.hash) {
         (Allowance::Counted(shared), Some(hash)) => State::unseated(shared, hash),
         (Allowance::Unlimited, _) => State::Unlimited,
-        (Allowance::Counted(_) | Allowance::Deny, _) => State::Deny,
+        (Allowance::Carried, Some(hash)) => State::Carried { hash },
+        _ => State::Deny { capacity: rule.allowance.capacity() },
     };
-    Some(Hit { slot: held.slot, rule, cost: held.cost, state, denial: None })
+    Some(Hit { slot: held.slot, rule, cost: held.cost, terms: held.terms, state, denial: None })
 }
 
 fn account_at<'l>(
@@ -397,7 +400,9 @@ fn account_at<'l>(
     bucket: Bucket,
 ) -> Option<Account<'l>> {
     let now_ns = locked.now_ns();
-    Account::open(locked.shard_of(bucket.hash)?, plan.shared(bucket.slot)?, bucket, now_ns)
+    let shard = locked.shard_of(bucket.hash)?;
+    let shared = shard.held(plan, bucket)?;
+    Account::open(shard, shared, bucket, now_ns)
 }
 
 /// Takes up to `units` off what counts in `account`, and publishes that; gives how many.

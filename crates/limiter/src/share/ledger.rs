@@ -105,22 +105,25 @@ impl Ledger {
         self.heap_bytes = motions + self.charges.iter().map(Charge::heap_bytes).sum::<usize>();
     }
 
-    /// Makes the rows those of the rules of `force`.
-    pub(crate) fn adopt(&mut self, force: &InForce, now: Now) {
+    /// Makes the rows those of the rules of `force`. Those whose bucket has numbers of its own (`is_own`) keep
+    /// them.
+    pub(crate) fn adopt(&mut self, force: &InForce, is_own: impl Fn(u64) -> bool, now: Now) {
+        let renumbered = |bucket: Bucket| {
+            let from = force.renumbered(bucket.slot).filter(|_| !is_own(bucket.hash))?;
+            Some((from, force.shared(bucket.slot)?))
+        };
         self.dirty.retain(|bucket| !force.is_removed(bucket.slot));
         self.motions.retain(|motion| {
-            let slot = motion.bucket.slot;
-            if let (Some(from), Some(to)) = (force.renumbered(slot), force.shared(slot)) {
+            if let Some((from, to)) = renumbered(motion.bucket) {
                 motion.convert(from, to);
             }
-            !force.is_removed(slot)
+            !force.is_removed(motion.bucket.slot)
         });
         self.charges.retain(|charge| {
-            let slot = charge.bucket.slot;
-            if let (Some(from), Some(to)) = (force.renumbered(slot), force.shared(slot)) {
+            if let Some((from, to)) = renumbered(charge.bucket) {
                 charge.convert(from, to, now);
             }
-            !force.is_removed(slot) && !charge.is_settled()
+            !force.is_removed(charge.bucket.slot) && !charge.is_settled()
         });
         self.recount();
     }

@@ -32,6 +32,6 @@ pub(crate) use stand::{Judgement, SharedBucket, Stand};
 pub use delta::{Bucket, Delta, Loss, Numbers, ShareCounts, Standing, StorePart, Sum, Tail, When};
 pub use members::{MEMBERS_MAX, Members, member_id, rendezvous};
 pub use state::BucketState;
-pub(crate) use state::look;
+pub(crate) use state::{look, look_as};
 pub use view::{View, ViewMember};
 pub(crate) use wait::fits_after;

@@ -84,12 +84,12 @@ impl Limiter {
         set_view(&mut all, view);
         let now_ns = all.now_ns();
         for shard in all.shards() {
-            let Some(ledger) = shard.ledger_mut() else { continue };
+            let (Some(ledger), shared_of) = shard.ledger_and_numbers(&force) else { continue };
             ledger.charges_mut().for_each(|charge| charge.set_relief(0));
             let mut dirty = Vec::new();
             for motion in ledger.motions_mut() {
                 motion.fade(now_ns);
-                let Some(shared) = force.shared(motion.bucket.slot) else { continue };
+                let Some(shared) = shared_of(motion.bucket) else { continue };
                 let own = shared.scale.units(std::mem::take(&mut motion.own));
                 motion.attempted = motion.attempted.saturating_add(own);
                 if own > 0 && !std::mem::replace(&mut motion.is_dirty, true) {
@@ -150,7 +150,7 @@ impl Limiter {
                 shard.drain_charges(now_ns, &force);
                 for charge in shard.ledger().into_iter().flat_map(Ledger::charges) {
                     let bucket = charge.bucket;
-                    let Some(shared) = force.shared(bucket.slot) else { continue };
+                    let Some(shared) = shard.held(&force, bucket) else { continue };
                     if shared.counter().is_some() != is_timed {
                         continue;
                     }

@@ -1,8 +1,10 @@
 //! One bucket as this node knows it, for whoever shows it or checks the arithmetic.
 
 use super::account::refill;
+use super::charge::Charge;
 use super::delta::Bucket;
 use super::fleet::Fleet;
+use super::ledger::Ledger;
 use super::motion::Motion;
 use super::stand::{Burden, SharedBucket, Stand};
 use crate::Limiter;
@@ -48,8 +50,8 @@ impl Limiter {
         let fleet = self.fleet()?;
         let force = self.steady();
         self.store().with(bucket.hash, now_ns, &force, |shard, now| {
-            let shared = force.shared(bucket.slot)?;
-            Some(look(shard, shared, bucket.hash, now, Some(fleet)).1)
+            let shared = shard.held(&force, bucket)?;
+            Some(look(shard, &shared, bucket.hash, now, Some(fleet)).1)
         })
     }
 }
@@ -63,27 +65,13 @@ pub(crate) fn look(
     now_ns: u64,
     fleet: Option<&Fleet>,
 ) -> (Option<Stand>, BucketState) {
-    let full_at = shard.find(hash).map(|(_, entry)| entry.full_at());
     let missing = shard.missing(hash, &shared.algorithm, now_ns);
     let common = shared.full() - i128::from(missing);
     let has_entry = shard.has_entry(hash, &shared.algorithm);
     let (Some(ledger), Some(fleet)) = (shard.ledger(), fleet) else {
         return (None, lone(shared, common, has_entry));
     };
-    let mut charge = ledger.charge_ref(hash).cloned();
-    if let Some(charge) = &mut charge {
-        match shared.counter() {
-            Some(counter) => charge.age(counter, shard.now(now_ns)),
-            None => {
-                let refilled = refill(charge, shared, full_at, now_ns);
-                charge.drain(now_ns, refilled, ledger.view.reach(), ledger.view.size());
-            }
-        }
-    }
-    let mut motion = ledger.motion_ref(hash).cloned();
-    if let Some(motion) = &mut motion {
-        motion.fade(now_ns);
-    }
+    let (charge, motion) = copies(shard, ledger, shared, hash, now_ns);
     let burden = charge.as_ref().map_or_else(Burden::default, |charge| charge.burden());
     let view = (&*ledger.view, fleet.is_alive(now_ns));
     let motion = motion.as_ref();
@@ -99,6 +87,64 @@ pub(crate) fn look(
     };
     let is_lone = ledger.view.size() == 1;
     ((!is_lone).then_some(stand), BucketState { has_entry, ..state })
+}
+
+/// Where the bucket `hash`, a level that counts by the numbers `from`, would stand by the numbers `to` among the
+/// members, if it is shared with any; and the ticks that would be missing in it. Changes nothing.
+pub(crate) fn look_as(
+    shard: &Shard,
+    from: &SharedBucket,
+    to: &SharedBucket,
+    hash: u64,
+    now_ns: u64,
+    fleet: Option<&Fleet>,
+) -> (Option<Stand>, u64) {
+    let members = shard.ledger().map(|ledger| ledger.view.size());
+    let missing = shard.missing(hash, &from.algorithm, now_ns);
+    let missing = to.missing_of(from, missing, members);
+    let (Some(ledger), Some(fleet)) = (shard.ledger(), fleet) else { return (None, missing) };
+    if ledger.view.size() == 1 {
+        return (None, missing);
+    }
+    let (mut charge, mut motion) = copies(shard, ledger, from, hash, now_ns);
+    if let Some(charge) = &mut charge {
+        charge.convert(from, to, shard.now(now_ns));
+    }
+    if let Some(motion) = &mut motion {
+        motion.convert(from, to);
+    }
+    let common = to.full() - i128::from(missing);
+    let burden = charge.as_ref().map_or_else(Burden::default, |charge| charge.burden());
+    let view = (&*ledger.view, fleet.is_alive(now_ns));
+    let motion = motion.as_ref();
+    (Some(Stand::seen(to, hash, common, burden, motion, view, fleet.sync_interval_ns)), missing)
+}
+
+/// The charge and the motion of the bucket `hash` as they are at `now_ns`: what fades and is paid back does so in
+/// copies.
+fn copies(
+    shard: &Shard,
+    ledger: &Ledger,
+    shared: &SharedBucket,
+    hash: u64,
+    now_ns: u64,
+) -> (Option<Charge>, Option<Motion>) {
+    let mut charge = ledger.charge_ref(hash).cloned();
+    if let Some(charge) = &mut charge {
+        match shared.counter() {
+            Some(counter) => charge.age(counter, shard.now(now_ns)),
+            None => {
+                let full_at = shard.find(hash).map(|(_, entry)| entry.full_at());
+                let refilled = refill(charge, shared, full_at, now_ns);
+                charge.drain(now_ns, refilled, ledger.view.reach(), ledger.view.size());
+            }
+        }
+    }
+    let mut motion = ledger.motion_ref(hash).cloned();
+    if let Some(motion) = &mut motion {
+        motion.fade(now_ns);
+    }
+    (charge, motion)
 }
 
 /// What a motion tells.

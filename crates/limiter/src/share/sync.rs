@@ -288,7 +288,7 @@ impl Limiter {
         let shared = account.shared();
         let Some(fleet) = self.fleet() else { return false };
         self.charge(account, shared.signed_ticks(delta.spent), delta.when);
-        fleet.note_level(delta.bucket.slot, account.common_level(), shared);
+        fleet.note_level(delta.bucket.slot, account.common_level(), &shared);
         if is_calm
             && let Some(level) = delta.level
             && (shared.counter().is_none() || delta.when == account.when())
@@ -347,7 +347,7 @@ impl Limiter {
 
 /// Makes room in `shard` for `units` more of `bucket`, if there is none and something is at rest.
 pub(super) fn make_room(plan: &Plan, shard: &mut Shard, bucket: Bucket, units: i64, now_ns: u64) {
-    if let Some(shared) = plan.shared(bucket.slot) {
+    if let Some(shared) = shard.held(plan, bucket) {
         let units = u64::try_from(units).unwrap_or(0);
         shard.make_room_for((bucket.hash, units), &shared.algorithm, now_ns, plan);
     }
@@ -360,5 +360,6 @@ pub(super) fn account<'s>(
     bucket: Bucket,
     now_ns: u64,
 ) -> Option<Account<'s>> {
-    Account::open(shard, plan.shared(bucket.slot)?, bucket, now_ns)
+    let shared = shard.held(plan, bucket)?;
+    Account::open(shard, shared, bucket, now_ns)
 }

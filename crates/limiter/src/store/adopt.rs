@@ -16,11 +16,17 @@ impl Shard {
         }
         self.settle(now_ns, &|slot| force.shared_before(slot));
         self.entered_ns = now_ns;
+        let mut numbers = self.numbers.take();
+        // What has numbers of its own keeps them, whatever those of its rule are now.
+        let is_own = |hash| numbers.as_deref().is_some_and(|it| it.counted(hash).is_some());
         let members = self.ledger().map(|ledger| ledger.view.size());
         self.table.retain(|entry| {
             let slot = entry.bucket().slot;
             let Some(from) = force.renumbered(slot) else { return !force.is_removed(slot) };
             let Some(to) = force.shared(slot) else { return false };
+            if is_own(entry.bucket().hash) {
+                return true;
+            }
             let (Some(old), Some(new)) = (from.level(), to.level()) else { return false };
             let missing = TokenBucket::missing(entry.full_at(), old.tick(now_ns));
             let missing = to.missing_of(from, missing, members);
@@ -29,10 +35,14 @@ impl Shard {
         });
         let now = self.now(now_ns);
         if let Some(counts) = &mut self.counts {
-            counts.adopt(force, now);
+            counts.adopt(force, is_own, now);
         }
         if let Some(ledger) = self.ledger_mut() {
-            Ledger::adopt(ledger, force, now);
+            Ledger::adopt(ledger, force, is_own, now);
         }
+        if let Some(numbers) = &mut numbers {
+            numbers.adopt(force);
+        }
+        self.numbers = numbers.filter(|numbers| !numbers.is_empty());
     }
 }

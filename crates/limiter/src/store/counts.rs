@@ -6,7 +6,6 @@ use crate::Bucket;
 use crate::algorithm::{Count, Counter, Now};
 use crate::force::InForce;
 use crate::matching::Slot;
-use crate::plan::Plan;
 use crate::share::SharedBucket;
 
 /// A bucket that is not at rest.
@@ -98,20 +97,31 @@ impl Counts {
         }
     }
 
-    /// Whether the count at the table's bucket `at`, if there is one, is as if untouched; which it is.
-    pub(crate) fn at_rest(&self, at: usize, now_ns: u64, plan: &Plan) -> Option<u64> {
+    /// Whether the count at the table's bucket `at`, if there is one, is as if untouched by the numbers that
+    /// `shared` gives it; which it is.
+    pub(crate) fn at_rest<'p>(
+        &self,
+        at: usize,
+        now_ns: u64,
+        shared: impl Fn(Bucket) -> Option<&'p SharedBucket>,
+    ) -> Option<u64> {
         let entry = self.table.get_bucket(at)?;
-        let counter = plan.shared(entry.slot).and_then(SharedBucket::counter);
+        let bucket = Bucket { slot: entry.slot, hash: entry.hash };
+        let counter = shared(bucket).and_then(SharedBucket::counter);
         counter.is_none_or(|it| it.is_at_rest(&entry.count, now_ns)).then_some(entry.hash)
     }
 
-    /// Makes the counts those of the rules of `force`.
-    pub(crate) fn adopt(&mut self, force: &InForce, now: Now) {
+    /// Makes the counts those of the rules of `force`. Those that have numbers of their own (`is_own`) keep
+    /// them.
+    pub(crate) fn adopt(&mut self, force: &InForce, is_own: impl Fn(u64) -> bool, now: Now) {
         self.table.retain(|entry| {
             let (Some(from), Some(to)) = (force.renumbered(entry.slot), force.shared(entry.slot))
             else {
                 return !force.is_removed(entry.slot);
             };
+            if is_own(entry.hash) {
+                return true;
+            }
             match to.count_of(from, &entry.count, now) {
                 Some(count) => entry.count = count,
                 None => return false,
@@ -119,6 +129,16 @@ impl Counts {
             true
         });
         self.heap_bytes = self.table.iter().map(|entry| entry.count.heap_bytes()).sum();
+    }
+
+    /// Makes what counts in the bucket `hash` that of the numbers `to`: it was counted by those of `from`.
+    pub(crate) fn convert(&mut self, hash: u64, from: &SharedBucket, to: &SharedBucket, now: Now) {
+        let Some(entry) = self.table.find_mut(hash, |entry| entry.hash == hash) else { return };
+        if let Some(count) = to.count_of(from, &entry.count, now) {
+            let before = entry.count.heap_bytes();
+            self.heap_bytes = (self.heap_bytes + count.heap_bytes()).saturating_sub(before);
+            entry.count = count;
+        }
     }
 
     /// Gives back all memory that is not needed.

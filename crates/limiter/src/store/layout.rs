@@ -3,6 +3,7 @@
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
+use super::numbers::CARRIED_CELLS;
 use super::shard::{
     CELL_BYTES, COUNT_CELLS, Shard, TABLE_BUCKETS_MAX, TABLE_BYTES_PER_BUCKET, entries_of,
 };
@@ -116,7 +117,7 @@ impl Bounds {
 struct Kinds {
     /// The most cells that an entry may take.
     weight: usize,
-    /// There are levels and counts, and a shard has a table of either.
+    /// There are levels and counts, or buckets with numbers of their own, and a shard has more than one table.
     is_mixed: bool,
 }
 
@@ -126,7 +127,8 @@ impl Kinds {
             let mut shared = plan.rules().iter().filter_map(Rule::shared);
             shared.any(|shared| shared.counter().is_some() == is_count)
         };
-        Self { weight: weight(plan), is_mixed: has(true) && has(false) }
+        let is_mixed = plan.carried().is_some() || (has(true) && has(false));
+        Self { weight: weight(plan), is_mixed }
     }
 }
 
@@ -139,11 +141,12 @@ fn weight(plan: &Plan) -> usize {
             COUNT_CELLS as usize + log_bytes.div_ceil(CELL_BYTES)
         })
     });
-    weights.max().unwrap_or(1)
+    let carried = plan.carried().map(|_| 1 + CARRIED_CELLS);
+    weights.chain(carried).max().unwrap_or(1)
 }
 
-/// What two tables take of which each could be as large as `bytes`, and which share its cells: either may
-/// be just too large for half the room that it has.
+/// What tables take of which each could be as large as `bytes`, and which share its cells: one may be just
+/// too large for half the room that it has, and another for a quarter.
 pub(super) const fn with_both(bytes: usize) -> usize {
     bytes / 2 * 3
 }

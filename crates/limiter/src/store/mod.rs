@@ -5,10 +5,13 @@
 //! shards, then the overflow buckets', so that requests with several limits cannot deadlock.
 
 mod adopt;
+mod all;
 mod counts;
 mod layout;
+mod numbers;
 mod overflow;
 mod shard;
+mod sweep;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -18,13 +21,16 @@ use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
 use crate::Bucket as BucketOf;
+use crate::Terms;
 use crate::algorithm::{Algorithm, Count, Counter, Now, TokenBucket};
 use crate::force::InForce;
 use crate::matching::Slot;
 use crate::plan::Plan;
 use crate::share::{Ledger, SharedBucket, View};
+pub(crate) use all::LockedAll;
 pub(crate) use layout::Space;
 use layout::{Bounds, rows_of};
+pub(crate) use numbers::{Held, Numbered, Own};
 use overflow::Overflow;
 pub(crate) use shard::Shard;
 use shard::{Bucket, buckets_of};
@@ -172,16 +178,6 @@ impl Store {
         self.shards.len()
     }
 
-    /// Locks every shard, at one time which is `now_ns` or later.
-    pub(crate) fn lock_all(&self, now_ns: u64, force: &InForce) -> LockedAll<'_> {
-        let mut shards: Vec<_> = self.shards.iter().map(|shard| shard.lock()).collect();
-        let now_ns = shards.iter().fold(now_ns, |now_ns, shard| shard.time(now_ns));
-        for shard in &mut shards {
-            shard.enter(now_ns, self.wall_offset_ns(), force);
-        }
-        LockedAll { store: self, shards, now_ns }
-    }
-
     /// The first and the last hash, rotated by half, of the shards from `first` to before `end`.
     pub(crate) fn range(&self, first: usize, end: usize) -> (u64, u64) {
         let start = |index: usize| {
@@ -257,30 +253,6 @@ struct LockedShard<'s> {
     promised: Space,
 }
 
-/// All shards, locked at one time.
-pub(crate) struct LockedAll<'s> {
-    store: &'s Store,
-    shards: Vec<MutexGuard<'s, Shard>>,
-    now_ns: u64,
-}
-
-impl LockedAll<'_> {
-    /// The time of everything that is read here.
-    pub(crate) fn now_ns(&self) -> u64 {
-        self.now_ns
-    }
-
-    /// The shard of `hash`.
-    pub(crate) fn shard_of(&mut self, hash: u64) -> &mut Shard {
-        &mut self.shards[self.store.shard_of(hash)]
-    }
-
-    /// Every shard.
-    pub(crate) fn shards(&mut self) -> impl Iterator<Item = &mut Shard> {
-        self.shards.iter_mut().map(|shard| &mut **shard)
-    }
-}
-
 /// What a request may add to a bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct More {
@@ -297,6 +269,8 @@ pub(crate) enum Place {
     Shard { at: usize, bucket: Option<Bucket> },
     /// In the overflow bucket of its limit.
     Overflow,
+    /// In the overflow bucket of the carried keys that have these terms.
+    OverflowOf(Terms),
     /// Nowhere: the shard is full.
     None,
 }
@@ -405,7 +379,7 @@ impl Locked<'_> {
         match place {
             Place::Shard { at, .. } => self.shards.get(at)?.shard.count(hash),
             Place::Overflow => self.overflow.as_ref()?.count(slot),
-            Place::None => None,
+            Place::OverflowOf(_) | Place::None => None,
         }
     }
 
@@ -425,7 +399,7 @@ impl Locked<'_> {
                 Some(locked.shard.change_count(bucket, counter, now.ns, act))
             }
             Place::Overflow => Some(self.overflow.as_mut()?.change_count(slot, counter, now, act)),
-            Place::None => None,
+            Place::OverflowOf(_) | Place::None => None,
         }
     }
 
@@ -455,13 +429,18 @@ impl Locked<'_> {
 
     /// The overflow bucket of `slot`, and the ticks missing in it.
     pub(crate) fn find_overflow(&mut self, slot: Slot, shared: &SharedBucket) -> (Place, u64) {
+        let now = self.now();
+        (Place::Overflow, self.overflow().missing(slot, &shared.algorithm, now))
+    }
+
+    /// The overflow buckets, locked from the first time on.
+    fn overflow(&mut self) -> &mut Overflow {
         let (now, store, force) = (self.now(), self.store, self.force);
-        let overflow = self.overflow.get_or_insert_with(|| {
+        self.overflow.get_or_insert_with(|| {
             let mut overflow = store.overflow.lock();
             overflow.enter(now, force);
             overflow
-        });
-        (Place::Overflow, overflow.missing(slot, &shared.algorithm, now))
+        })
     }
 
     /// Writes the state of a bucket: the tick at which it is full.
@@ -473,6 +452,12 @@ impl Locked<'_> {
             Place::Overflow => {
                 if let Some(overflow) = &mut self.overflow {
                     overflow.write(slot, full_at);
+                }
+            }
+            Place::OverflowOf(terms) => {
+                let now_ns = self.now_ns;
+                if let Some(overflow) = &mut self.overflow {
+                    overflow.write_of(terms, full_at, now_ns);
                 }
             }
             Place::None => {}
@@ -489,6 +474,11 @@ impl Locked<'_> {
             Place::Overflow => {
                 if let Some(overflow) = &mut self.overflow {
                     overflow.remove(slot);
+                }
+            }
+            Place::OverflowOf(terms) => {
+                if let Some(overflow) = &mut self.overflow {
+                    overflow.remove_of(terms);
                 }
             }
             Place::None => {}

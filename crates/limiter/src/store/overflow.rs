@@ -1,10 +1,37 @@
-//! Overflow buckets: one per limit, shared by the keys that found no room in the store.
+//! Overflow buckets: one per limit, shared by the keys that found no room in the store. The carried limit has
+//! one for each set of terms.
+
+use std::sync::Arc;
 
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 
+use super::numbers::Numbered;
+use crate::Terms;
 use crate::algorithm::{Algorithm, Count, Counter, Now, TokenBucket};
 use crate::force::InForce;
 use crate::matching::Slot;
+
+/// Most sets of terms that have an overflow bucket at once. Calls with others are answered as if `when_full`
+/// were `deny`.
+const TERMS_MAX: usize = 1024;
+
+/// The overflow bucket of carried keys that have the same terms. What is missing is kept with its time: it is
+/// not read often enough for ticks that wrap.
+#[derive(Debug)]
+struct Loose {
+    numbered: Arc<Numbered>,
+    missing: u64,
+    at_ns: u64,
+}
+
+impl Loose {
+    fn missing(&self, now_ns: u64) -> u64 {
+        let elapsed_ns = now_ns.saturating_sub(self.at_ns);
+        let passed = self.numbered.level().map_or(0, |level| level.elapsed(elapsed_ns));
+        u64::try_from(u128::from(self.missing).saturating_sub(passed)).unwrap_or(0)
+    }
+}
 
 /// The overflow buckets of a plan.
 #[derive(Debug)]
@@ -13,6 +40,8 @@ pub(crate) struct Overflow {
     full_at: Vec<Option<u64>>,
     /// What counts, by slot, where the algorithm counts.
     counts: HashMap<Slot, Count>,
+    /// Of the carried limit, by terms: they have no numbers in common.
+    carried: HashMap<Terms, Loose>,
     /// Latest time at which buckets were read.
     entered_ns: u64,
     /// Latest time at which the full ones were forgotten.
@@ -26,6 +55,7 @@ impl Overflow {
         Self {
             full_at: vec![None; slots],
             counts: HashMap::new(),
+            carried: HashMap::new(),
             entered_ns: 0,
             settled_ns: 0,
             number: 0,
@@ -60,6 +90,9 @@ impl Overflow {
             return;
         }
         self.number = force.number;
+        if force.carried().is_none() {
+            self.carried = HashMap::new();
+        }
         let at_ns = now.ns.max(self.entered_ns);
         self.full_at.resize(force.slots().max(self.full_at.len()), None);
         for (slot, full_at) in (0..).zip(&mut self.full_at) {
@@ -126,5 +159,36 @@ impl Overflow {
             *state = None;
         }
         self.counts.remove(&slot);
+    }
+
+    /// The numbers of the bucket of carried keys with `terms`, and the ticks missing in it; none where there
+    /// are too many such buckets.
+    pub(crate) fn of_terms(&mut self, terms: Terms, now_ns: u64) -> Option<(Arc<Numbered>, u64)> {
+        if self.carried.len() >= TERMS_MAX && !self.carried.contains_key(&terms) {
+            self.carried.retain(|_, loose| loose.missing(now_ns) > 0);
+        }
+        let has_room = self.carried.len() < TERMS_MAX;
+        let loose = match self.carried.entry(terms) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(_) if !has_room => return None,
+            Entry::Vacant(entry) => {
+                let numbered = Arc::new(Numbered::by(terms)?);
+                entry.insert(Loose { numbered, missing: 0, at_ns: now_ns })
+            }
+        };
+        Some((Arc::clone(&loose.numbered), loose.missing(now_ns)))
+    }
+
+    /// Notes that the bucket of carried keys with `terms` is full at the tick `full_at`.
+    pub(crate) fn write_of(&mut self, terms: Terms, full_at: u64, now_ns: u64) {
+        let Some(loose) = self.carried.get_mut(&terms) else { return };
+        if let Some(level) = loose.numbered.level() {
+            loose.missing = TokenBucket::missing(full_at, level.tick(now_ns));
+            loose.at_ns = loose.at_ns.max(now_ns);
+        }
+    }
+
+    pub(crate) fn remove_of(&mut self, terms: Terms) {
+        self.carried.remove(&terms);
     }
 }

@@ -4,11 +4,11 @@ use hashbrown::HashTable;
 
 use super::counts::Counts;
 use super::layout::{Space, saturated, with_both};
+use super::numbers::OwnNumbers;
 use crate::algorithm::{Algorithm, Count, Counter, Now, TokenBucket};
 use crate::force::InForce;
 use crate::matching::Slot;
-use crate::plan::Plan;
-use crate::share::{Charge, Ledger, SharedBucket, drain};
+use crate::share::{Charge, Ledger, SharedBucket};
 
 /// Buckets of a shard's table when it has grown as far as it may. Moving its entries to another table
 /// is the longest thing that a single check can have to wait for.
@@ -28,13 +28,6 @@ pub(crate) const fn entries_of(buckets: usize) -> usize {
 pub(crate) const fn buckets_of(entries: usize) -> usize {
     (entries.div_ceil(3) * 4).next_power_of_two()
 }
-
-/// Buckets that a new key may look through for an entry at rest when the shard is full.
-const EVICTION_BUCKETS_MAX: usize = 64;
-
-/// A table is shrunk when it has fewer entries than a quarter of what it has room for; below this
-/// many there is nothing worth giving back.
-const SHRINK_CAPACITY_MIN: usize = 64;
 
 /// One bucket that is not at rest, as small as it can be: 18 bytes.
 #[derive(Clone, Copy, Debug)]
@@ -68,13 +61,10 @@ impl Entry {
         crate::Bucket { slot: self.slot, hash: self.hash }
     }
 
-    fn token_bucket<'p>(&self, plan: &'p Plan) -> Option<&'p TokenBucket> {
-        plan.shared(self.slot).and_then(SharedBucket::level)
-    }
-
-    /// Whether the bucket is as if untouched.
-    fn is_at_rest(&self, now_ns: u64, plan: &Plan) -> bool {
-        self.token_bucket(plan)
+    /// Whether the bucket, which has these numbers if any, is as if untouched.
+    pub(super) fn is_at_rest(&self, now_ns: u64, shared: Option<&SharedBucket>) -> bool {
+        shared
+            .and_then(SharedBucket::level)
             .is_none_or(|bucket| TokenBucket::missing(self.full_at, bucket.tick(now_ns)) == 0)
     }
 }
@@ -94,6 +84,8 @@ pub(crate) struct Shard {
     pub(super) table: HashTable<Entry>,
     /// The buckets that are counts; none until there is one.
     pub(super) counts: Option<Box<Counts>>,
+    /// The buckets that have numbers of their own; none until there is one.
+    pub(super) numbers: Option<Box<OwnNumbers>>,
     pub(super) space: Space,
     /// Number of the plan whose rules everything here belongs to.
     pub(super) number: u64,
@@ -102,24 +94,13 @@ pub(crate) struct Shard {
     /// Latest time that the shard was entered at: its time never goes back.
     pub(super) entered_ns: u64,
     /// Time at which every entry that is still here was not at rest, or younger.
-    swept_ns: u64,
+    pub(super) swept_ns: u64,
     /// Next bucket that the sweep visits.
-    hand: usize,
+    pub(super) hand: usize,
     /// Time at which the sweep passed the first bucket.
-    pass_started_ns: u64,
+    pub(super) pass_started_ns: u64,
     /// What a member of a cluster holds beside.
-    ledger: Option<Box<Ledger>>,
-}
-
-/// What one step of the sweep did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Step {
-    /// Entries at rest that were dropped.
-    pub(crate) dropped: u64,
-    /// The step came to the end of the table.
-    pub(crate) finished: bool,
-    /// Buckets that a table grown as far as it may would have had beyond that end.
-    pub(crate) absent: usize,
+    pub(super) ledger: Option<Box<Ledger>>,
 }
 
 impl Shard {
@@ -128,6 +109,7 @@ impl Shard {
             ledger: ledger.map(Box::new),
             table: HashTable::new(),
             counts: None,
+            numbers: None,
             space,
             number: 0,
             wall_offset_ns: 0,
@@ -144,10 +126,11 @@ impl Shard {
 
     pub(crate) fn table_bytes(&self) -> usize {
         let counts = self.counts().map_or(0, Counts::bytes);
-        self.table.allocation_size() + counts + self.ledger().map_or(0, Ledger::bytes)
+        let numbers = self.numbers.as_deref().map_or(0, OwnNumbers::bytes);
+        self.table.allocation_size() + counts + numbers + self.ledger().map_or(0, Ledger::bytes)
     }
 
-    fn counts(&self) -> Option<&Counts> {
+    pub(super) fn counts(&self) -> Option<&Counts> {
         self.counts.as_deref()
     }
 
@@ -157,7 +140,7 @@ impl Shard {
             counts.len() * COUNT_CELLS as usize + counts.heap_bytes().div_ceil(CELL_BYTES)
         });
         let ledger = self.ledger().map_or(0, |it| it.heap_bytes().div_ceil(CELL_BYTES));
-        self.table.len() + counts + ledger
+        self.table.len() + counts + ledger + self.numbers.as_deref().map_or(0, OwnNumbers::cells)
     }
 
     /// Both clocks at `now_ns`.
@@ -192,88 +175,11 @@ impl Shard {
         if self.number != force.number {
             self.adopt(now_ns, force);
         }
-        if now_ns - self.swept_ns > force.horizon_ns {
+        let own_ns = self.numbers.as_deref().map_or(u64::MAX, OwnNumbers::horizon_ns);
+        if now_ns - self.swept_ns > force.horizon_ns.min(own_ns) {
             self.settle(now_ns, &|slot| force.shared(slot));
         }
         self.entered_ns = now_ns;
-    }
-
-    /// Drops every entry that has come to rest since the shard was last entered, however long ago
-    /// that is. Ticks wrap, so that an entry left alone for longer than the horizon could look empty
-    /// again; what it missed *then* is unambiguous, and the time since is exact in 128 bits.
-    #[cold]
-    pub(super) fn settle<'p>(
-        &mut self,
-        now_ns: u64,
-        shared: &impl Fn(Slot) -> Option<&'p SharedBucket>,
-    ) {
-        let entered_ns = self.entered_ns;
-        self.settle_charges(now_ns, shared);
-        self.table.retain(|entry| {
-            shared(entry.slot).and_then(SharedBucket::level).is_some_and(|bucket| {
-                let missing = TokenBucket::missing(entry.full_at, bucket.tick(entered_ns));
-                u128::from(missing) > bucket.elapsed(now_ns - entered_ns)
-            })
-        });
-        self.swept_ns = now_ns;
-        self.hand = 0;
-    }
-
-    /// Lets every charge be paid back by the refill that full levels could not take, up to `now_ns`.
-    pub(crate) fn drain_charges(&mut self, now_ns: u64, plan: &Plan) {
-        self.drain_charges_by(now_ns, &|slot| plan.shared(slot));
-    }
-
-    fn drain_charges_by<'p>(
-        &mut self,
-        now_ns: u64,
-        shared: &impl Fn(Slot) -> Option<&'p SharedBucket>,
-    ) {
-        let now = self.now(now_ns);
-        for bucket in self.ledger().map_or_else(Vec::new, Ledger::charged) {
-            let full_at = self.find(bucket.hash).map(|(_, entry)| entry.full_at());
-            if let (Some(shared), Some(ledger)) = (shared(bucket.slot), self.ledger.as_deref_mut())
-            {
-                drain(ledger, shared, bucket.hash, full_at, now);
-            }
-        }
-    }
-
-    /// Drains every charge up to `now_ns`, when that is too long after the shard was last entered to
-    /// tell by ticks for how long a level was full.
-    fn settle_charges<'p>(
-        &mut self,
-        now_ns: u64,
-        shared: &impl Fn(Slot) -> Option<&'p SharedBucket>,
-    ) {
-        let entered_ns = self.entered_ns;
-        self.drain_charges_by(entered_ns, shared);
-        for bucket in self.ledger().map_or_else(Vec::new, Ledger::charged) {
-            let full_at = self.find(bucket.hash).map(|(_, entry)| entry.full_at());
-            let (Some(shared), Some(ledger)) = (shared(bucket.slot), self.ledger.as_deref_mut())
-            else {
-                continue;
-            };
-            let Some(level) = shared.level() else { continue };
-            let missing =
-                full_at.map_or(0, |full_at| TokenBucket::missing(full_at, level.tick(entered_ns)));
-            let (n, size) = (ledger.view.reach(), ledger.view.size());
-            if let Some(mut charge) = ledger.charge(bucket.hash) {
-                let passed = level.elapsed(now_ns - entered_ns);
-                charge.drain(now_ns, passed.saturating_sub(u128::from(missing)), n, size);
-            }
-        }
-        if let Some(ledger) = self.ledger_mut() {
-            ledger.drop_settled_charges();
-        }
-    }
-
-    /// Drains the charges and drops the motions with which nothing would be lost.
-    fn sweep_ledger(&mut self, now_ns: u64, plan: &Plan) {
-        self.drain_charges(now_ns, plan);
-        if let Some(ledger) = self.ledger_mut() {
-            ledger.drop_motions_if_due(now_ns);
-        }
     }
 
     /// Whether `wanted` has room as things are.
@@ -336,7 +242,7 @@ impl Shard {
         let (now, rows_max) = (self.now(now_ns), (self.space.cells / COUNT_CELLS) as usize);
         let counts = self.counts.get_or_insert_default();
         let (result, has_grown) = counts.change(bucket, counter, now, rows_max, act);
-        self.fit_both();
+        self.fit_all();
         if has_grown {
             // Entries have moved: the sweep starts again, so that it misses none.
             self.hand = 0;
@@ -350,51 +256,11 @@ impl Shard {
         Some((bucket, *self.table.get_bucket(bucket)?))
     }
 
-    /// Whether `wanted` has room, after dropping what is at rest among a bounded number
-    /// of buckets if they have not. Also returns how many were dropped.
-    pub(crate) fn make_room(&mut self, wanted: Space, now_ns: u64, plan: &Plan) -> (bool, u64) {
-        if self.has_room(wanted) {
-            return (true, 0);
+    /// Notes that the level of `hash`, if it has an entry, is full at `tick`.
+    pub(super) fn refill_at(&mut self, hash: u64, tick: u64) {
+        if let Some(entry) = self.table.find_mut(hash, |entry| entry.hash == hash) {
+            entry.fill_at(tick);
         }
-        let step = self.sweep(EVICTION_BUCKETS_MAX, now_ns, plan);
-        (self.has_room(wanted), step.dropped)
-    }
-
-    /// As [`Shard::make_room`], for `units` more of the bucket `hash`.
-    pub(crate) fn make_room_for(
-        &mut self,
-        (hash, units): (u64, u64),
-        algorithm: &Algorithm,
-        now_ns: u64,
-        plan: &Plan,
-    ) {
-        let need = self.need(hash, algorithm, units);
-        self.make_room(need, now_ns, plan);
-    }
-
-    /// Whether [`Shard::make_room`] would find room for `wanted`, if one entry gives way.
-    pub(crate) fn could_make_room(&self, wanted: Space, now_ns: u64, plan: &Plan) -> bool {
-        let end = self.table_buckets().min(self.hand.saturating_add(EVICTION_BUCKETS_MAX));
-        self.has_room(wanted) || (self.hand..end).any(|at| self.at_rest(at, now_ns, plan).is_some())
-    }
-
-    /// Buckets of both tables: first those of the levels, then those of the counts.
-    fn table_buckets(&self) -> usize {
-        self.table.num_buckets() + self.counts().map_or(0, Counts::table_buckets)
-    }
-
-    /// The bucket at `at` of both tables, if it may be dropped. A level that was full must be remembered
-    /// as long as there is a charge to pay back.
-    fn at_rest(&self, at: usize, now_ns: u64, plan: &Plan) -> Option<u64> {
-        let hash = match at.checked_sub(self.table.num_buckets()) {
-            None => {
-                let entry = self.table.get_bucket(at)?;
-                entry.is_at_rest(now_ns, plan).then_some(entry.hash)?
-            }
-            Some(at) => self.counts()?.at_rest(at, now_ns, plan)?,
-        };
-        let has_charge = self.ledger().is_some_and(|ledger| ledger.has_charge(hash));
-        (!has_charge).then_some(hash)
     }
 
     /// Writes the state of `hash`, found at `bucket` before; makes an entry if it has none.
@@ -423,16 +289,17 @@ impl Shard {
                 self.table.insert_unique(entry.hash, entry, |entry| entry.hash);
             }
         }
-        self.fit_both();
+        self.fit_all();
         // Entries have moved: the sweep starts again, so that it misses none.
         self.hand = 0;
     }
 
-    /// Gives back what either table has that the other needs, once both take more than they may.
-    fn fit_both(&mut self) {
-        let counts_bytes = self.counts().map_or(0, Counts::bytes);
+    /// Gives back what each table has that another needs, once all take more than they may.
+    pub(super) fn fit_all(&mut self) {
+        let beside = self.counts().map_or(0, Counts::bytes)
+            + self.numbers.as_deref().map_or(0, OwnNumbers::bytes);
         let bytes_max = with_both(self.space.cells as usize * CELL_BYTES);
-        if counts_bytes > 0 && self.table.allocation_size() + counts_bytes > bytes_max {
+        if beside > 0 && self.table.allocation_size() + beside > bytes_max {
             self.fit();
         }
     }
@@ -443,6 +310,9 @@ impl Shard {
         self.table.shrink_to(self.table.len() + 1, |entry| entry.hash);
         if let Some(counts) = &mut self.counts {
             counts.fit();
+        }
+        if let Some(numbers) = &mut self.numbers {
+            numbers.fit();
         }
         if self.table_buckets() != table_buckets {
             self.hand = 0;
@@ -460,51 +330,6 @@ impl Shard {
     pub(crate) fn remove(&mut self, hash: u64) {
         if let Ok(entry) = self.table.find_entry(hash, |entry| entry.hash == hash) {
             entry.remove();
-        }
-    }
-
-    /// Visits the next `buckets` buckets and drops the entries at rest; stops at the end of the table,
-    /// where it also gives back memory that is no longer used.
-    pub(crate) fn sweep(&mut self, buckets: usize, now_ns: u64, plan: &Plan) -> Step {
-        if self.hand == 0 {
-            self.pass_started_ns = now_ns;
-            self.sweep_ledger(now_ns, plan);
-        }
-        let before = self.len();
-        let end = self.table_buckets().min(self.hand.saturating_add(buckets));
-        for at in self.hand..end {
-            let Some(hash) = self.at_rest(at, now_ns, plan) else { continue };
-            if at < self.table.num_buckets() {
-                if let Ok(entry) = self.table.get_bucket_entry(at) {
-                    entry.remove();
-                }
-            } else {
-                self.remove_count(hash);
-            }
-        }
-        self.hand = end;
-        let dropped = (before - self.len()) as u64;
-        let finished = end >= self.table_buckets();
-        let mut absent = 0;
-        if finished {
-            absent = buckets_of(self.space.cells as usize).saturating_sub(end);
-            self.hand = 0;
-            self.swept_ns = self.pass_started_ns;
-            self.shrink();
-        }
-        Step { dropped, finished, absent }
-    }
-
-    fn shrink(&mut self) {
-        let capacity = self.table.capacity();
-        if capacity > SHRINK_CAPACITY_MIN && self.table.len() < capacity / 4 {
-            self.table.shrink_to(self.table.len() * 2, |entry| entry.hash);
-        }
-        if let Some(counts) = &mut self.counts {
-            counts.shrink(SHRINK_CAPACITY_MIN);
-        }
-        if self.counts().is_some_and(|counts| counts.len() == 0) {
-            self.counts = None;
         }
     }
 }

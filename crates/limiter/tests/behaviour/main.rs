@@ -6,10 +6,12 @@
 
 mod algorithms;
 mod arithmetic;
+mod carried;
 mod concurrency;
 mod limits;
 mod memory;
 mod model;
+mod numbers;
 mod plan;
 mod properties;
 mod replace;

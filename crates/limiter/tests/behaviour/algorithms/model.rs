@@ -82,7 +82,7 @@ impl Model {
             Quota::SlidingLog { limit, period_ns } => {
                 (State::Log { times: Vec::new(), period_ns: *period_ns }, *limit, 1)
             }
-            Quota::Deny | Quota::Unlimited => panic!("nothing is counted"),
+            Quota::Deny | Quota::Unlimited | Quota::Carried => panic!("nothing is counted"),
         };
         Self { state, limit: limit.into(), unit: unit.into() }
     }
