@@ -32,6 +32,7 @@ mod operations;
 mod peers;
 mod protocol;
 mod queues;
+mod redis;
 mod reload;
 mod socket_files;
 mod stop;

@@ -258,8 +258,8 @@ impl Limiter {
             let force = self.in_force();
             let mut hit = self.carried_hit(&force, request, terms)?;
             let hits = std::slice::from_mut(&mut hit);
-            if let Some(decision) = self.decide_hits(now_ns, question, &force, hits, held) {
-                return Ok(decision);
+            if self.decide_hits(now_ns, question, &force, hits, held) {
+                return Ok(self.decision(question, &force, hits.iter()));
             }
         }
     }

@@ -14,6 +14,7 @@ pub(crate) mod network;
 pub(crate) mod node;
 pub(crate) mod noise;
 pub(crate) mod process;
+pub(crate) mod resp;
 pub(crate) mod time;
 
 pub(crate) use answer::{Answer, Refusal};

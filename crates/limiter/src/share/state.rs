@@ -13,6 +13,8 @@ use crate::store::Shard;
 /// A bucket at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BucketState {
+    /// Ticks in a unit: of the numbers that the bucket has, which may be its own.
+    pub per_unit: u64,
     /// The level that all nodes should agree on, in ticks; negative in debt.
     pub level: i128,
     /// Ticks of it that were spent and that not all members know.
@@ -78,6 +80,7 @@ pub(crate) fn look(
     let stand = Stand::seen(shared, hash, common, burden, motion, view, fleet.sync_interval_ns);
     let charge = charge.map_or(0, |charge| charge.ticks);
     let state = BucketState {
+        per_unit: shared.per_unit(),
         level: common - i128::from(charge),
         charge,
         allowance: stand.allowance_units(shared),
@@ -166,6 +169,7 @@ fn moving(shared: &SharedBucket, motion: &Motion) -> BucketState {
 fn lone(shared: &SharedBucket, level: i128, has_entry: bool) -> BucketState {
     let stand = Stand::lone(shared, level);
     BucketState {
+        per_unit: shared.per_unit(),
         level,
         allowance: stand.allowance_units(shared),
         part: stand.part_units(shared),

@@ -355,17 +355,22 @@ fn limit_records(plan: &Plan) -> Vec<Option<Record>> {
 
 /// What is recorded of `rule`; none: it counts nothing.
 fn limit_record(plan: &Plan, rule: &limiter::Rule) -> Option<Record> {
-    let limit = plan.limits().get(rule.at().limit)?;
     let slot = rule.slot();
     let (id, name) = (rule.id(), rule.name().to_owned());
-    let (shadow, fast) = (limit.shadow, limit.accuracy == Accuracy::Fast);
+    // The carried limit stands in no file.
+    let limit = plan.limits().get(rule.at().limit);
+    let shadow = limit.is_some_and(|limit| limit.shadow);
+    let fast = limit.is_some_and(|limit| limit.accuracy == Accuracy::Fast);
     Some(match *rule.quota() {
         Quota::Deny | Quota::Unlimited => return None,
         Quota::TokenBucket { rate, burst } | Quota::LeakyBucket { rate, burst, .. } => {
             let Rate { count, period_ns } = rate;
             Record::Limit(LimitRecord { slot, id, count, period_ns, burst, shadow, fast, name })
         }
-        Quota::FixedWindow { .. } | Quota::SlidingWindow { .. } | Quota::SlidingLog { .. } => {
+        Quota::FixedWindow { .. }
+        | Quota::SlidingWindow { .. }
+        | Quota::SlidingLog { .. }
+        | Quota::Carried => {
             let algorithm = rule.quota().algorithm().unwrap_or_default().to_owned();
             Record::Other(OtherRecord { slot, id, shadow, fast, algorithm, name })
         }

@@ -33,7 +33,7 @@ impl Validate {
                     "{}: valid for node `{}`{cluster}, {} limits and overrides",
                     self.file.display(),
                     config.node,
-                    config.plan.rules().len()
+                    config.plan.rules().iter().filter(|rule| !rule.is_carried()).count()
                 ));
                 Exit::Success
             }

@@ -100,7 +100,7 @@ pub(super) fn in_words(
     is_short: bool,
 ) -> Vec<(&'static str, String)> {
     let (rate, burst) = match quota {
-        Quota::Deny | Quota::Unlimited => return Vec::new(),
+        Quota::Deny | Quota::Unlimited | Quota::Carried => return Vec::new(),
         Quota::TokenBucket { rate, burst } | Quota::LeakyBucket { rate, burst, .. } => {
             (*rate, *burst)
         }

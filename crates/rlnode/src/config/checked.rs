@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use limiter::{Plan, Unmatched, WhenFull};
+use limiter::{CARRIED, Plan, RULES_MAX, Unmatched, WhenFull};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -175,6 +175,10 @@ fn read(
         return None;
     }
     let plan = compile(&limits, unmatched.unwrap_or(Unmatched::Allow), problems)?;
+    let plan = match listen.redis.unix || !listen.redis.tcp.is_empty() {
+        true => with_carried(plan, &limits, problems)?,
+        false => plan,
+    };
     let of_limits = cluster.as_ref().map(|cluster| warnings::of_limits(&plan, cluster));
     Some(Config {
         node: node.name.clone(),
@@ -194,6 +198,27 @@ fn read(
 fn compile(limits: &[ReadLimit], unmatched: Unmatched, problems: &mut Problems) -> Option<Plan> {
     let list = limits.iter().map(|read| read.limit.clone()).collect();
     Plan::compile(list, unmatched).map_err(|error| report_plan_error(&error, limits, problems)).ok()
+}
+
+/// The same plan with the limit of calls that carry their numbers, as the Redis door takes them.
+fn with_carried(plan: Plan, limits: &[ReadLimit], problems: &mut Problems) -> Option<Plan> {
+    if let Some(read) = limits.iter().find(|read| read.limit.name == CARRIED) {
+        let message = format!(
+            "`{CARRIED}` is the limit of calls that carry their own numbers, which `[listen] redis` \
+             opens; give this one another name"
+        );
+        problems.add(&read.span, message);
+        return None;
+    }
+    let plan = plan.with_carried();
+    if !plan.rules().iter().any(limiter::Rule::is_carried) {
+        problems.add_about_file(format!(
+            "there are {RULES_MAX} limits and overrides, and `[listen] redis` needs one more for calls \
+             that carry their own numbers; take one out"
+        ));
+        return None;
+    }
+    Some(plan)
 }
 
 fn settings(read: &ReadLimit, lines: &Lines<'_>) -> LimitSettings {

@@ -57,7 +57,7 @@ impl Exception<'_> {
             Quota::LeakyBucket { queue, .. } => {
                 Ok(Quota::LeakyBucket { rate, burst, queue: *queue })
             }
-            Quota::TokenBucket { .. } | Quota::Deny | Quota::Unlimited => {
+            Quota::TokenBucket { .. } | Quota::Deny | Quota::Unlimited | Quota::Carried => {
                 Ok(Quota::TokenBucket { rate, burst })
             }
             Quota::FixedWindow { .. } | Quota::SlidingWindow { .. } | Quota::SlidingLog { .. } => {
@@ -103,7 +103,11 @@ fn window(of: &Quota, limit: &str) -> Result<Quota, String> {
             Err(looks_back.into())
         }
         (
-            Quota::TokenBucket { .. } | Quota::LeakyBucket { .. } | Quota::Deny | Quota::Unlimited,
+            Quota::TokenBucket { .. }
+            | Quota::LeakyBucket { .. }
+            | Quota::Deny
+            | Quota::Unlimited
+            | Quota::Carried,
             _,
         ) => Err("the limit is a bucket; give a rate, as `10/s`, and a burst".into()),
     }

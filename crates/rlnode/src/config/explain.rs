@@ -4,7 +4,9 @@
 
 use std::fmt;
 
-use limiter::{Limit, Missing, Override, Quota, Rule, Selector, Unmatched, WhenIsolated, Window};
+use limiter::{
+    CARRIED, Limit, Missing, Override, Quota, Rule, Selector, Unmatched, WhenIsolated, Window,
+};
 
 use super::accuracy::{self, Measured, Place, mode_in_words};
 use super::checked::Config;
@@ -92,10 +94,17 @@ pub fn explain_measured(
             text.push('\n');
             text.push_str(&rule.to_string());
         }
+        if has_carried(config) {
+            text.push('\n');
+            text.push_str(CARRIED_IN_WORDS);
+        }
         return Ok(text);
     };
     let is_asked = |rule: &&Explained<'_>| rule.limit.name == name || rule.name == name;
-    let asked: Vec<_> = rules.iter().filter(is_asked).map(ToString::to_string).collect();
+    let mut asked: Vec<_> = rules.iter().filter(is_asked).map(ToString::to_string).collect();
+    if name == CARRIED && has_carried(config) {
+        asked.push(CARRIED_IN_WORDS.to_owned());
+    }
     if asked.is_empty() {
         return Err(UnknownLimit {
             name: name.into(),
@@ -111,6 +120,19 @@ pub fn explain_measured(
     }
     let blank = if bounds.is_empty() { "" } else { "\n" };
     Ok(format!("{bounds}{blank}{}", asked.join("\n")))
+}
+
+/// The limit that no file writes: see [`limiter::CARRIED`].
+const CARRIED_IN_WORDS: &str = "\
+limit `cl.throttle` (of the Redis protocol)
+  lets through  what each call says: a token bucket with the numbers that it carries
+  matches       CL.THROTTLE and THROTTLE, and nothing else
+  key           one bucket for each `{key}`, with the numbers of its last call
+  counts        `requests`
+";
+
+fn has_carried(config: &Config) -> bool {
+    config.plan.rules().iter().any(Rule::is_carried)
 }
 
 /// A limit or override with what is said about it.
@@ -234,6 +256,7 @@ fn quota_in_words(quota: &Quota) -> String {
     match quota {
         Quota::Deny => "nothing".into(),
         Quota::Unlimited => "everything".into(),
+        Quota::Carried => "what each call says".into(),
         Quota::TokenBucket { rate, burst } | Quota::LeakyBucket { rate, burst, .. } => {
             let (period, count) = (u128::from(rate.period_ns), u128::from(rate.count));
             let (one, full) =
@@ -261,7 +284,9 @@ fn quota_in_words(quota: &Quota) -> String {
 fn algorithm_in_words(quota: &Quota) -> String {
     let algorithm = quota.algorithm().unwrap_or_default();
     let how = match quota {
-        Quota::Deny | Quota::Unlimited | Quota::TokenBucket { .. } => return String::new(),
+        Quota::Deny | Quota::Unlimited | Quota::Carried | Quota::TokenBucket { .. } => {
+            return String::new();
+        }
         Quota::LeakyBucket { queue: false, .. } => {
             "a meter: what fits passes at once, as with a token bucket".into()
         }

@@ -81,7 +81,7 @@ impl Capacity {
     /// None where nothing is counted.
     fn of(quota: &Quota) -> Option<Self> {
         let (word, units, full_ns) = match *quota {
-            Quota::Deny | Quota::Unlimited => return None,
+            Quota::Deny | Quota::Unlimited | Quota::Carried => return None,
             Quota::TokenBucket { rate, burst } | Quota::LeakyBucket { rate, burst, .. } => {
                 let full_ns = u128::from(rate.period_ns) * u128::from(burst);
                 ("burst", burst, Some((full_ns, u128::from(rate.count))))

@@ -276,7 +276,6 @@ fn applied_of(node: &Node, plan: &Plan, applied: &Applied<'_>) -> Option<Applied
         Counted::Nothing => ("nothing", None, None),
         Counted::MissingAttribute => ("missing_attribute", None, None),
     };
-    let per_unit = rule.numbers().map_or(1, |numbers| numbers.per_unit);
     let held = bucket.map_or(0, |bucket| node.waiting().count(bucket));
     Some(AppliedWhy {
         limit_name: rule.name().to_owned(),
@@ -292,12 +291,12 @@ fn applied_of(node: &Node, plan: &Plan, applied: &Applied<'_>) -> Option<Applied
         limit: verdict.and_then(|verdict| verdict.limit),
         counted: counted.to_owned(),
         hash: bucket.map(|bucket| format!("{:016x}", bucket.hash)),
-        bucket: state.map(|state| bucket_of(&state, per_unit, held)),
+        bucket: state.map(|state| bucket_of(&state, held)),
     })
 }
 
-fn bucket_of(state: &BucketState, per_unit: u64, held: usize) -> BucketWhy {
-    let per_unit = i128::from(per_unit.max(1));
+fn bucket_of(state: &BucketState, held: usize) -> BucketWhy {
+    let per_unit = i128::from(state.per_unit.max(1));
     let whole =
         |units: i128| i64::try_from(units).unwrap_or(if units < 0 { i64::MIN } else { i64::MAX });
     BucketWhy {
