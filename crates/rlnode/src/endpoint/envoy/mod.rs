@@ -7,6 +7,7 @@ mod health;
 pub mod mapping;
 pub mod messages;
 mod service;
+pub mod values;
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -35,8 +36,9 @@ use messages::{HealthCheckRequest, HealthCheckResponse, RateLimitRequest, RateLi
 
 /// Name of the service.
 const RATE_LIMIT_SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
-/// Longest message, in bytes.
-const MESSAGE_BYTES_MAX: usize = 64 * 1024;
+/// Longest message, in bytes. What callers send stands in it, and a refusal may let them pass: Envoy takes 60
+/// KiB of headers, which a few descriptors may hold whole.
+const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 /// Calls of one connection that are answered at a time; more wait at the client.
 const STREAMS_MAX: u32 = 256;
 /// Calls that the client cancelled before they were looked at, on one connection: more end it.
