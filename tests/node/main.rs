@@ -23,6 +23,7 @@ mod doors;
 mod envoy;
 mod explaining;
 mod headers;
+mod import;
 mod keys;
 mod memory;
 mod memory_algorithms;
