@@ -76,7 +76,7 @@ fn only_the_token_lets_somebody_act_from_elsewhere() {
     assert_eq!(errors, 8);
     let done = post(&mut tcp, "/v1/keys/reset", TOKEN, &body);
     assert_eq!((done.status, done.json()), (200, json!({ "changed": 2, "units": 20 })));
-    assert_eq!(left(&node, "alice"), 50);
+    assert_eq!(left(&node, "alice"), 100);
     let acts = node.metrics().sum("rlnode_operations_total", &[("operation", "reset")]);
     assert_eq!(acts, 1);
     // The command with the token's file, and with a wrong one.

@@ -97,6 +97,19 @@ impl Limiter {
         Ok(Hit { slot, rule, cost, terms: Some(terms), state, denial: None })
     }
 
+    /// The carried limit as it applies to `request`, by the numbers of the last call; none: there was none
+    /// that counts still.
+    pub(crate) fn carried_hit_again<'p>(
+        &self,
+        now_ns: u64,
+        force: &'p InForce,
+        request: &Request<'_>,
+    ) -> Option<Hit<'p>> {
+        let hash = self.carried_hash(force.carried()?, request);
+        let terms = self.store().with(hash, now_ns, force, |shard, _| shard.terms(hash))?;
+        self.carried_hit(force, request, terms).ok()
+    }
+
     /// The identity of the bucket of the carried limit that has the key of `request`.
     pub(crate) fn carried_hash(&self, rule: &Rule, request: &Request<'_>) -> u64 {
         // Its template is the key, which no request lacks.

@@ -48,6 +48,10 @@ pub struct Counts {
     pub expired: u64,
     /// Debits cut at the bound of a bucket's debt.
     pub debits_clipped: u64,
+    /// Checks and peeks of those who are banned.
+    pub banned: u64,
+    /// Requests of those who are always allowed.
+    pub listed: u64,
 }
 
 /// What can happen to one rule in one request.
@@ -70,13 +74,15 @@ pub(crate) enum Event {
     Evicted,
     Expired,
     DebitClipped,
+    Banned,
+    Listed,
 }
 
 /// Outcomes of a rule, then its units and its denials for want of a share.
 const RULE_COUNTERS: usize = 8;
 const UNITS: usize = RULE_COUNTERS - 2;
 const SHARE_DENIED: usize = RULE_COUNTERS - 1;
-const EVENTS: usize = 6;
+const EVENTS: usize = 8;
 
 /// What one rule decided. It outlives the plan: the rule of the next one goes on with it.
 #[derive(Debug, Default)]
@@ -151,6 +157,8 @@ impl Counters {
             evicted: event(Event::Evicted),
             expired: event(Event::Expired),
             debits_clipped: event(Event::DebitClipped),
+            banned: event(Event::Banned),
+            listed: event(Event::Listed),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! It knows limits, matching, algorithms and the store of counts. It owns no socket, no clock, no
 //! thread and no runtime: the time is an argument, in nanoseconds of one monotonic clock.
 
+mod acts;
 mod algorithm;
 mod calendar;
 mod carried;
@@ -14,6 +15,7 @@ mod identity;
 mod ip;
 mod limit;
 mod limiter;
+mod lists;
 mod matching;
 mod names;
 mod network;
@@ -33,6 +35,7 @@ mod together;
 mod why;
 mod witness;
 
+pub use acts::{About, Act, Banned, Given, Holds, Overridden};
 pub use calendar::{Calendar, CalendarSpan};
 pub use carried::{CARRIED, Terms};
 pub use counters::{Counts, RuleCounts};

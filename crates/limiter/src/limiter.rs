@@ -8,6 +8,7 @@ use hashbrown::HashMap;
 use parking_lot::{RecursiveRwLock, RecursiveRwLockReadGuard};
 use smallvec::SmallVec;
 
+use crate::acts::Acts;
 use crate::counters::{Counters, Counts, Event, Outcome};
 use crate::force::InForce;
 use crate::hit::{Hit, State};
@@ -72,6 +73,7 @@ pub struct Limiter {
     store: Store,
     when_full: WhenFull,
     counters: Counters,
+    acts: Acts,
     /// None where there is no cluster.
     fleet: Option<Fleet>,
     /// None where nobody keeps a record.
@@ -93,6 +95,8 @@ impl Limiter {
     fn build(plan: Plan, config: StoreConfig, share: Option<ShareConfig>) -> Self {
         let fleet = share.as_ref().map(|share| Fleet::new(share.sync_interval_ns.max(1)));
         let view = share.map(|share| share.view);
+        let me = view.as_ref().and_then(|view| view.members.iter().find(|it| it.index == view.me));
+        let acts = Acts::new(me.and_then(|member| member.id));
         let (mut plan, names) = (plan, Names::default());
         for rule in plan.rules_mut() {
             rule.name_at = names.place(&rule.name).unwrap_or(usize::MAX);
@@ -108,6 +112,7 @@ impl Limiter {
             store,
             when_full: config.when_full,
             counters: Counters::default(),
+            acts,
             fleet,
             witness: None,
         }
@@ -124,6 +129,10 @@ impl Limiter {
     /// limit. It tells nothing else about the secret.
     pub fn fingerprint(&self) -> u64 {
         self.hasher.fingerprint()
+    }
+
+    pub(crate) fn acts(&self) -> &Acts {
+        &self.acts
     }
 
     pub(crate) fn fleet(&self) -> Option<&Fleet> {
@@ -227,6 +236,11 @@ impl Limiter {
             // A plan that takes the place of this one before the shards are locked is met there: then the
             // request is matched anew, so that one plan decides it as a whole.
             let force = self.in_force();
+            if let Some(standing) = self.standing(now_ns, &force, request)
+                && let Some(decision) = self.listed(now_ns, &question, standing)
+            {
+                return Ok(decision);
+            }
             let matched = force.matched(request);
             if let [index] = matched.as_slice() {
                 // Nearly every request meets one limit, and is spared the lists.
@@ -257,6 +271,11 @@ impl Limiter {
         loop {
             let force = self.in_force();
             let mut hit = self.carried_hit(&force, request, terms)?;
+            if let Some(standing) = self.standing(now_ns, &force, request)
+                && let Some(decision) = self.listed(now_ns, question, standing)
+            {
+                return Ok(decision);
+            }
             let hits = std::slice::from_mut(&mut hit);
             if self.decide_hits(now_ns, question, &force, hits, held) {
                 return Ok(self.decision(question, &force, hits.iter()));
@@ -265,8 +284,9 @@ impl Limiter {
     }
 
     /// Visits up to `buckets` buckets of the store, from where the last call stopped, and drops the
-    /// entries at rest. See [`Limiter::sweep_round`].
+    /// entries at rest, and ends bans and overrides that are due. See [`Limiter::sweep_round`].
     pub fn sweep(&self, now_ns: u64, buckets: usize) {
+        self.end_acts(now_ns);
         let expired = self.store.sweep(now_ns, buckets, &self.steady());
         self.counters.event(now_ns, Event::Expired, expired);
     }

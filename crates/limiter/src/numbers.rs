@@ -2,7 +2,7 @@
 
 use crate::rule::Allowance;
 use crate::store::Own;
-use crate::{Bucket, Limiter, Quota};
+use crate::{Bucket, Limiter, Plan, Quota};
 
 impl Limiter {
     /// Gives `bucket` the numbers of `quota` from `now_ns` on, or those of its rule again where there is none.
@@ -23,27 +23,37 @@ impl Limiter {
         quota: Option<&Quota>,
     ) -> Result<(), String> {
         let force = self.steady();
-        let rule = force.rule(bucket.slot).ok_or("there is no such limit")?;
-        let counts = rule.quota().algorithm().filter(|_| rule.shared().is_some());
-        let Some(algorithm) = counts else {
-            return Err(format!(
-                "the limit `{}` keeps no numbers that a key could have others than; name a limit that \
-                 counts",
-                rule.name()
-            ));
-        };
-        if quota.and_then(Quota::algorithm).is_some_and(|other| other != algorithm) {
-            return Err(format!(
-                "the limit `{}` is a {algorithm}; give the key other numbers of a {algorithm}, or let \
-                 everything or nothing pass",
-                rule.name()
-            ));
-        }
-        let allowance = quota.map(|quota| Allowance::new(quota, rule.accuracy)).transpose()?;
-        let own = allowance.and_then(Own::of);
+        let own = own_of(&force, bucket, quota)?;
         self.store().with(bucket.hash, now_ns, &force, |shard, now_ns| {
             shard.set_own(bucket, own, now_ns, &force);
         });
         Ok(())
     }
+
+    /// What [`Limiter::set_numbers`] would refuse.
+    pub(crate) fn check_numbers(&self, bucket: Bucket, quota: &Quota) -> Result<(), String> {
+        own_of(&self.steady(), bucket, Some(quota)).map(|_| ())
+    }
+}
+
+/// What `bucket` has by `quota` instead of what its rule has.
+fn own_of(plan: &Plan, bucket: Bucket, quota: Option<&Quota>) -> Result<Option<Own>, String> {
+    let rule = plan.rule(bucket.slot).ok_or("there is no such limit")?;
+    let counts = rule.quota().algorithm().filter(|_| rule.shared().is_some());
+    let Some(algorithm) = counts else {
+        return Err(format!(
+            "the limit `{}` keeps no numbers that a key could have others than; name a limit that \
+             counts",
+            rule.name()
+        ));
+    };
+    if quota.and_then(Quota::algorithm).is_some_and(|other| other != algorithm) {
+        return Err(format!(
+            "the limit `{}` is a {algorithm}; give the key other numbers of a {algorithm}, or let \
+             everything or nothing pass",
+            rule.name()
+        ));
+    }
+    let allowance = quota.map(|quota| Allowance::new(quota, rule.accuracy)).transpose()?;
+    Ok(allowance.and_then(Own::of))
 }

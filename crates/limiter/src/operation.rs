@@ -2,7 +2,10 @@
 
 use std::net::IpAddr;
 
-use crate::{Limiter, Op, Quota, Request};
+use crate::acts::{About, Holds};
+use crate::hit::Hit;
+use crate::question::Question;
+use crate::{Bucket, CARRIED, Limiter, Op, Quota, Request};
 
 /// Most bans and overrides of keys that are in force at once, each.
 pub const OPERATIONS_MAX: usize = 10_000;
@@ -132,6 +135,8 @@ pub struct Lists {
 impl Limiter {
     /// Carries out `operation` at `now_ns`, here and in due course on every node.
     ///
+    /// A reset or a grant takes no account of bans and lists: they decide who passes, and not what was used.
+    ///
     /// # Errors
     /// See [`OperationError`]; nothing is changed.
     pub fn operate(
@@ -139,14 +144,86 @@ impl Limiter {
         now_ns: u64,
         operation: &Operation<'_>,
     ) -> Result<Operated, OperationError> {
-        let request = match operation {
-            Operation::Reset { request, .. } => request.clone().with_op(Op::Reset),
-            Operation::Grant { request, units, .. } => {
-                request.clone().with_op(Op::Refund).with_cost(*units)
+        let about = |subject: &Subject| About::Ban(subject.clone());
+        let changed = match operation {
+            Operation::Reset { request, limit } => {
+                return self.give_back(now_ns, request, *limit, None);
             }
-            _ => return Err(OperationError::Full),
+            Operation::Grant { request, limit, units } => {
+                return self.give_back(now_ns, request, *limit, Some(*units));
+            }
+            Operation::Ban { subject, for_ns } => {
+                let holds = Holds { for_ns: *for_ns, given: None };
+                self.act(now_ns, about(subject), Some(holds))?
+            }
+            Operation::Unban { subject } => self.act(now_ns, about(subject), None)?,
+            Operation::Override { request, limit, quota, for_ns } => {
+                let (bucket, rule) = self.bucket_of(request, limit)?;
+                // What the limiter refuses must be refused before it is an act.
+                self.check_numbers(bucket, quota).map_err(OperationError::Quota)?;
+                let holds = Self::holds_of(*for_ns, request.key, quota);
+                let about = About::Override { rule, hash: bucket.hash };
+                self.act(now_ns, about, Some(holds.ok_or(OperationError::NoLimit)?))?
+            }
+            Operation::EndOverride { request, limit } => {
+                let (bucket, rule) = self.bucket_of(request, limit)?;
+                self.act(now_ns, About::Override { rule, hash: bucket.hash }, None)?
+            }
         };
-        self.decide(now_ns, &request).map_err(OperationError::Request)?;
-        Ok(Operated { changed: 1, units: 0 })
+        Ok(Operated { changed: usize::from(changed), units: 0 })
+    }
+
+    /// The bucket that `request` meets in the limit `name`, and the identity of its rule.
+    fn bucket_of(
+        &self,
+        request: &Request<'_>,
+        name: &str,
+    ) -> Result<(Bucket, u64), OperationError> {
+        request.validate().map_err(OperationError::Request)?;
+        let force = self.in_force();
+        let rules = force.matched(request).into_iter().map(|index| force.rule_at(index));
+        let rule = rules.into_iter().find(|rule| force.is_of(rule, name));
+        let rule = rule.ok_or(OperationError::NoLimit)?;
+        let hash = self.bucket_hash(rule, request).map_err(|_| OperationError::NoLimit)?;
+        Ok((Bucket { slot: rule.slot, hash }, rule.id()))
+    }
+
+    /// Gives `units` back to the buckets of `request`, or all that they used.
+    fn give_back(
+        &self,
+        now_ns: u64,
+        request: &Request<'_>,
+        limit: Option<&str>,
+        units: Option<u64>,
+    ) -> Result<Operated, OperationError> {
+        request.validate().map_err(OperationError::Request)?;
+        let op = if units.is_some() { Op::Refund } else { Op::Reset };
+        let question =
+            Question { op, details: false, is_peek: false, may_hold: false, is_again: false };
+        loop {
+            let force = self.in_force();
+            let matched = force.matched(request);
+            let indexes = matched
+                .iter()
+                .filter(|index| limit.is_none_or(|name| force.is_of(force.rule_at(**index), name)));
+            let mut hits: Vec<Hit<'_>> =
+                indexes.filter_map(|index| self.hit(&force, *index, request)).collect();
+            if limit.is_none_or(|name| name == CARRIED) {
+                hits.extend(self.carried_hit_again(now_ns, &force, request));
+            }
+            if hits.is_empty() && limit.is_some() {
+                return Err(OperationError::NoLimit);
+            }
+            for hit in &mut hits {
+                hit.cost = units.unwrap_or(hit.cost);
+            }
+            if self.decide_hits(now_ns, &question, &force, &mut hits, &mut None) {
+                let moved = hits.iter().filter_map(Hit::moved_units);
+                return Ok(moved.fold(Operated::default(), |sum, units| Operated {
+                    changed: sum.changed + 1,
+                    units: sum.units.saturating_add(units),
+                }));
+            }
+        }
     }
 }

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 
 use crate::algorithm::TokenBucket;
 use crate::identity::{Identity, unkeyed_hash};
+use crate::lists::Listed;
 use crate::matching::{
     Conditions, KeyList, Matched, Matcher, Pattern, PatternId, Rank, RuleIndex, Slot,
 };
@@ -52,6 +53,8 @@ pub struct Plan {
     unmatched: Unmatched,
     /// The carried limit, which comes behind those of the file.
     carried: Option<RuleIndex>,
+    /// Who comes ahead of every limit; none: nobody.
+    pub(crate) listed: Option<Box<Listed>>,
 }
 
 impl Plan {
@@ -68,7 +71,7 @@ impl Plan {
         let Compiler { rules, conditions, patterns, .. } = compiler;
         let matcher = Matcher::new(conditions, patterns);
         let by_slot = (0..rules.len()).map(|at| RuleIndex::try_from(at).ok()).collect();
-        Ok(Self { limits, rules, by_slot, matcher, unmatched, carried: None })
+        Ok(Self { limits, rules, by_slot, matcher, unmatched, carried: None, listed: None })
     }
 
     /// Puts the carried limit behind the others, unless it is there or there is no room for one more.
@@ -91,14 +94,6 @@ impl Plan {
     /// The place of the carried limit among the rules.
     pub(crate) fn carried_index(&self) -> Option<RuleIndex> {
         self.carried
-    }
-
-    /// The same limits, with `lists` ahead of them.
-    ///
-    /// # Errors
-    /// Somebody stands in both lists; the message says who.
-    pub fn with_lists(self, _lists: crate::Lists) -> Result<Self, String> {
-        Ok(self)
     }
 
     /// Every limit and override in the order of the file, each limit before its overrides; behind them the
@@ -133,6 +128,12 @@ impl Plan {
     }
 
     /// The rules that apply to `request`, one per limit.
+    /// Whether `rule` is the limit `name`, or an override of it; an override may be named alone.
+    pub(crate) fn is_of(&self, rule: &Rule, name: &str) -> bool {
+        let limit = self.limits.get(rule.at().limit);
+        rule.name() == name || limit.is_some_and(|limit| limit.name == name)
+    }
+
     pub(crate) fn matched(&self, request: &Request<'_>) -> Matched {
         self.matcher.matched(request)
     }

@@ -71,6 +71,7 @@ impl Limiter {
             },
             now_ns,
         )?;
+        self.renew_acts(now_ns);
         Ok(replaced)
     }
 }

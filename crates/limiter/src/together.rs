@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use crate::counters::Event;
 use crate::force::InForce;
 use crate::hit::Hit;
+use crate::lists::Standing;
 use crate::question::Question;
 use crate::{Decision, Limiter, Op, Request, RequestError, Unmatched};
 
@@ -29,10 +30,18 @@ impl Limiter {
         loop {
             // As for one request: a later plan is met where the shards are locked.
             let force = self.in_force();
-            let mut hits = Vec::new();
-            let places: Vec<Places> =
-                requests.iter().map(|request| self.gather(&force, request, &mut hits)).collect();
-            if let Some(decisions) = self.decide_gathered(now_ns, &force, &mut hits, &places) {
+            let (mut hits, mut standings) = (Vec::new(), Vec::new());
+            let mut places: Vec<Places> = Vec::new();
+            for request in requests {
+                let standing = self.standing(now_ns, &force, request);
+                standings.push(standing);
+                places.push(match standing {
+                    None => self.gather(&force, request, &mut hits),
+                    Some(_) => Places::new(),
+                });
+            }
+            let asked = (&places[..], &standings[..]);
+            if let Some(decisions) = self.decide_gathered(now_ns, &force, &mut hits, asked) {
                 return Ok(decisions);
             }
         }
@@ -72,12 +81,14 @@ impl Limiter {
         now_ns: u64,
         force: &InForce,
         hits: &mut [Hit<'_>],
-        places: &[Places],
+        (places, standings): (&[Places], &[Option<Standing>]),
     ) -> Option<Vec<Decision<'_>>> {
-        let is_unmatched = |places: &&Places| {
-            places.iter().all(|at| hits.get(*at).is_none_or(|hit| hit.rule.shadow))
+        let is_unmatched = |(places, standing): &(&Places, &Option<Standing>)| {
+            let mut hits = places.iter().filter_map(|at| hits.get(*at));
+            standing.is_none() && hits.all(|hit| hit.rule.shadow)
         };
-        let unmatched = places.iter().filter(is_unmatched).count();
+        let unmatched = places.iter().zip(standings).filter(is_unmatched).count();
+        let is_banned = |it: &Option<Standing>| matches!(it, Some(Standing::Banned(_)));
         let question = Question {
             op: Op::Check,
             details: false,
@@ -87,6 +98,7 @@ impl Limiter {
         };
         let mut locked = self.store().lock(hits.iter().filter_map(Hit::hash), now_ns, force)?;
         let mut refused = unmatched > 0 && force.unmatched() == Unmatched::Deny;
+        refused |= standings.iter().any(is_banned);
         for hit in hits.iter_mut() {
             self.seat(&question, hit, &mut locked);
             self.test(question.op, hit, &locked);
@@ -111,11 +123,14 @@ impl Limiter {
         self.testify(question.op, refused, at_ns, hits);
         self.event(now_ns, Event::Evicted, evicted);
         self.event(now_ns, Event::Unmatched, unmatched as u64);
-        let decision = |places: &Places| {
+        let decision = |(places, standing): (&Places, &Option<Standing>)| {
+            if let Some(listed) = standing.and_then(|it| self.listed(now_ns, &question, it)) {
+                return listed;
+            }
             let own: SmallVec<[&Hit<'_>; 4]> =
                 places.iter().filter_map(|at| hits.get(*at)).collect();
             self.decision(&question, force, own.iter().copied())
         };
-        Some(places.iter().map(decision).collect())
+        Some(places.iter().zip(standings).map(decision).collect())
     }
 }

@@ -130,12 +130,14 @@ impl Limiter {
             let Consideration { rules, left_out } = consideration;
             LimitWhy { rules, left_out, applied: resolved.map(told) }
         });
+        let standing = self.standing(now_ns, &force, request);
+        let listed = standing.map(|standing| self.said_by_lists(standing));
         Ok(Why {
             plan: Arc::clone(&force.plan),
             limits: limits.collect(),
             others,
-            next: self.decision(&question, &force, hits.iter()),
-            may_wait,
+            may_wait: may_wait && listed.is_none(),
+            next: listed.unwrap_or_else(|| self.decision(&question, &force, hits.iter())),
         })
     }
 

@@ -194,6 +194,13 @@ impl<'a> Account<'a> {
         self.whole_units(below)
     }
 
+    /// Units that make the level full: the last of them in part, where less is missing.
+    pub(crate) fn units_to_full(&mut self) -> i64 {
+        let below = (self.shared.full() - self.level()).max(0);
+        let per_unit = i128::from(self.shared.per_unit());
+        i64::try_from((below + per_unit - 1) / per_unit).unwrap_or(i64::MAX)
+    }
+
     /// Whole units until the deepest debt that debits may make: one burst.
     pub(crate) fn units_to_deepest_debt(&mut self) -> i64 {
         let full = self.shared.full();

@@ -323,7 +323,8 @@ impl Limiter {
             // An isolated node whose limit lets everything pass counts it as a debit.
             Op::Check | Op::Debit => cost.min(account.units_to_deepest_debt()),
             Op::Refund => -cost.min(account.units_below_full()),
-            Op::Reset => -account.units_below_full(),
+            // A part of a unit goes with it: nothing of what was used stays.
+            Op::Reset => -account.units_to_full(),
         };
         let is_clipped = op == Op::Debit && units < cost;
         if units != 0 {

@@ -87,6 +87,11 @@ impl Store {
         self.wall_offset_ns.store(offset_ns, Ordering::Relaxed);
     }
 
+    /// What the wall clock says at `now_ns`.
+    pub(crate) fn unix_ns(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_add_signed(self.wall_offset_ns())
+    }
+
     fn wall_offset_ns(&self) -> i64 {
         self.wall_offset_ns.load(Ordering::Relaxed)
     }
@@ -228,7 +233,7 @@ impl Store {
 
     /// Brings the overflow buckets to the rules of `force`. The shards do so as they are locked with it.
     pub(crate) fn adopt_overflow(&self, now_ns: u64, force: &InForce) {
-        let now = Now { ns: now_ns, unix_ns: now_ns.saturating_add_signed(self.wall_offset_ns()) };
+        let now = Now { ns: now_ns, unix_ns: self.unix_ns(now_ns) };
         self.overflow.lock().adopt(now, force);
     }
 }

@@ -2,8 +2,8 @@
 
 use limiter::{Calendar, LOG_MAX, Quota, Window};
 
-use super::value::{parse_duration, parse_rate};
-use super::window::{Per, WindowLimit, parse_window_limit};
+use super::value::{parse_duration, parse_rate, show_rate, show_time};
+use super::window::{Per, WindowLimit, parse_window_limit, show_calendar};
 
 /// How much a key may, as an operator says it. Exactly one of `rate`, `limit`, `deny` and `unlimited` holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,6 +64,27 @@ impl Exception<'_> {
                 let word = of.algorithm().unwrap_or_default();
                 Err(format!("the limit is a `{word}`; give a count per window, as `5 per 15m`"))
             }
+        }
+    }
+}
+
+/// `quota` as an operator says it: `100/s burst 500`, `3 per 1h`, `deny`.
+pub fn exception_in_words(quota: &Quota) -> String {
+    let time = |ns: u64| show_time(u128::from(ns), 1).replace(' ', "");
+    let per = |limit: u64, ns: u64| format!("{limit} per {}", time(ns));
+    match quota {
+        Quota::Deny => "deny".into(),
+        Quota::Unlimited => "unlimited".into(),
+        Quota::Carried => "what each call says".into(),
+        Quota::TokenBucket { rate, burst } | Quota::LeakyBucket { rate, burst, .. } => {
+            format!("{} burst {burst}", show_rate(*rate))
+        }
+        Quota::FixedWindow { limit, window: Window::Period(ns) } => per(*limit, *ns),
+        Quota::FixedWindow { limit, window: Window::Calendar(calendar) } => {
+            format!("{limit} per {}", show_calendar(calendar.span()))
+        }
+        Quota::SlidingWindow { limit, period_ns } | Quota::SlidingLog { limit, period_ns } => {
+            per(*limit, *period_ns)
         }
     }
 }

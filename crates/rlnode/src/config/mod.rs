@@ -39,7 +39,7 @@ pub use cluster::{
     FORGET_AFTER_NS_MIN, MEMBERS_MAX, SYNC_INTERVAL_NS_MAX, SYNC_INTERVAL_NS_MIN, Tls,
 };
 pub use error::{ConfigError, ConfigErrors, ERRORS_MAX};
-pub use exception::{Exception, parse_time};
+pub use exception::{Exception, exception_in_words, parse_time};
 pub use explain::{UnknownLimit, explain, explain_measured};
 pub use limits::LimitSettings;
 pub use listen::{

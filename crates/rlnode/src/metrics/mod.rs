@@ -182,6 +182,8 @@ fn encode_store(encoder: &mut DescriptorEncoder<'_>, usage: &Usage, counts: &Cou
             "Debits cut at the bound of a bucket's debt",
             counts.debits_clipped,
         ),
+        ("rlnode_banned", "Checks and peeks of those who are banned", counts.banned),
+        ("rlnode_listed", "Requests of those who are always allowed", counts.listed),
     ];
     for (name, help, count) in counters {
         counter(encoder, name, help, count)?;

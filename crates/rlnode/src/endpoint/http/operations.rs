@@ -9,16 +9,17 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use limiter::{Network, Op, Operated, Operation, OperationError, Subject};
+use limiter::{Banned, Network, Op, Operated, Operation, OperationError, Overridden, Subject};
 use serde::Serialize;
 
 use super::answer::DecisionJson;
 use super::problem::Problem;
 use super::question::{
     Object, Pairs, Question, QuestionError, Questions, Whole, key_of, parse_body, parse_json,
+    to_base64,
 };
 use super::routes::{self, Caller};
-use crate::config::Exception;
+use crate::config::{Exception, exception_in_words};
 use crate::door::{Door, Fault};
 use crate::node::Node;
 
@@ -307,10 +308,71 @@ async fn ask(State(node): State<Arc<Node>>, op: Op, request: HttpRequest) -> Res
     }
 }
 
-async fn bans(State(_node): State<Arc<Node>>) -> Response {
-    Json(0).into_response()
+/// Whom a row of a list is about, as operations take it.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Who {
+    Key(String),
+    KeyB64(String),
+    Ip(String),
 }
 
-async fn overrides(State(_node): State<Arc<Node>>) -> Response {
-    Json(0).into_response()
+impl Who {
+    fn of_key(key: Vec<u8>) -> Self {
+        match String::from_utf8(key) {
+            Ok(key) => Self::Key(key),
+            Err(error) => Self::KeyB64(to_base64(error.as_bytes())),
+        }
+    }
+}
+
+fn to_ms(ns: u64) -> u64 {
+    ns.div_ceil(1_000_000)
+}
+
+async fn bans(State(node): State<Arc<Node>>) -> Response {
+    #[derive(Serialize)]
+    struct Row {
+        #[serde(flatten)]
+        who: Who,
+        remaining_ms: Option<u64>,
+    }
+    #[derive(Serialize)]
+    struct Bans {
+        bans: Vec<Row>,
+    }
+
+    let row = |ban: Banned| Row {
+        who: match ban.subject {
+            Subject::Key(key) => Who::of_key(key),
+            Subject::Network(network) => Who::Ip(network.to_string()),
+        },
+        remaining_ms: ban.for_ns.map(to_ms),
+    };
+    let bans = node.limiter().bans(node.clock().now_ns());
+    Json(Bans { bans: bans.into_iter().map(row).collect() }).into_response()
+}
+
+async fn overrides(State(node): State<Arc<Node>>) -> Response {
+    #[derive(Serialize)]
+    struct Row {
+        #[serde(flatten)]
+        who: Who,
+        limit_name: String,
+        quota: String,
+        remaining_ms: Option<u64>,
+    }
+    #[derive(Serialize)]
+    struct Overrides {
+        overrides: Vec<Row>,
+    }
+
+    let row = |it: Overridden| Row {
+        who: Who::of_key(it.key),
+        limit_name: it.limit,
+        quota: exception_in_words(&it.quota),
+        remaining_ms: it.for_ns.map(to_ms),
+    };
+    let overridden = node.limiter().overridden(node.clock().now_ns());
+    Json(Overrides { overrides: overridden.into_iter().map(row).collect() }).into_response()
 }

@@ -153,6 +153,11 @@ pub(super) fn from_base64(text: &str) -> Option<Vec<u8>> {
     GeneralPurpose::new(&alphabet, CONFIG).decode(text).ok()
 }
 
+/// `bytes` in base64.
+pub(super) fn to_base64(bytes: &[u8]) -> String {
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}
+
 /// The key of a question that may give it as text or as base64, but must give it once.
 pub(super) fn key_of(
     text: Option<Vec<u8>>,
