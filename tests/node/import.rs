@@ -120,11 +120,16 @@ fn what_is_not_taken_over_is_told_and_has_an_exit_code() {
     assert!(imported.stderr.starts_with(line), "{}", imported.stderr);
     assert!(imported.stdout.contains("# Not as there: shop.yaml:10: "), "{}", imported.stdout);
     assert!(imported.stdout.contains("name = \"messages\""), "the rest is there");
-    let harmless = CONFIG.replace("shadow_mode: true", "shadow_mode: true\n    detailed_metric: true");
+    let harmless =
+        CONFIG.replace("shadow_mode: true", "shadow_mode: true\n    detailed_metric: true");
     fs::write(folder.0.path().join("shop.yaml"), harmless).expect("our own folder");
     let imported = folder.run("import envoy shop.yaml");
     assert_eq!(imported.code, Some(0), "{}", imported.stderr);
-    assert!(imported.stderr.starts_with("rlnode: without effect: shop.yaml:"), "{}", imported.stderr);
+    assert!(
+        imported.stderr.starts_with("rlnode: without effect: shop.yaml:"),
+        "{}",
+        imported.stderr
+    );
 }
 
 #[test]

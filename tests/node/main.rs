@@ -21,6 +21,7 @@ mod demo;
 mod descriptors;
 mod doors;
 mod envoy;
+mod every_door;
 mod explaining;
 mod headers;
 mod import;

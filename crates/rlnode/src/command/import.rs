@@ -108,10 +108,9 @@ fn write(path: &Path, text: &str, force: bool) -> Result<(), String> {
     options.write(true).truncate(true).create(true).create_new(!force);
     let written = options.open(path).and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => format!(
-            "{}: it is there already; name another, or give --force",
-            path.display()
-        ),
+        ErrorKind::AlreadyExists => {
+            format!("{}: it is there already; name another, or give --force", path.display())
+        }
         _ => cannot("written", path, &error),
     })
 }

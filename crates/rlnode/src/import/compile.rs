@@ -164,8 +164,7 @@ struct WayEntry<'d> {
 impl Way<'_> {
     /// Whether some descriptor goes both ways, and this one is more specific.
     fn goes_before(&self, other: &Self) -> bool {
-        let rank =
-            |way: &Self| way.entries.iter().map(|it| it.values.rank()).collect::<Vec<_>>();
+        let rank = |way: &Self| way.entries.iter().map(|it| it.values.rank()).collect::<Vec<_>>();
         let mut entries = self.entries.iter().zip(&other.entries);
         entries.all(|(own, theirs)| own.values.meet(theirs.values)) && rank(self) > rank(other)
     }

@@ -188,7 +188,8 @@ fn read_limit(
         return None;
     };
     for (name, node) in entries {
-        if !["unit", "requests_per_unit", "unlimited", "name", "replaces"].contains(&name.as_str()) {
+        if !["unit", "requests_per_unit", "unlimited", "name", "replaces"].contains(&name.as_str())
+        {
             lose_unknown(&place.at(node.line), name, findings);
         }
     }
@@ -207,7 +208,8 @@ fn read_amount(node: &Node, place: &Place, findings: &mut Findings) -> Option<Am
     }
     let unit = text_at(node, "unit", place, findings).unwrap_or_default();
     let Some((_, window)) = WINDOWS.iter().find(|(own, _)| unit.eq_ignore_ascii_case(own)) else {
-        let message = format!("the unit `{}` is not known; the limit is left out", unit.escape_debug());
+        let message =
+            format!("the unit `{}` is not known; the limit is left out", unit.escape_debug());
         findings.lose(place, message);
         return None;
     };

@@ -23,8 +23,7 @@ fn config(imported: &Imported) -> Config {
 }
 
 fn entries(pairs: &[(&str, &str)]) -> Vec<Entry> {
-    let entry =
-        |(key, value): &(&str, &str)| Entry { key: (*key).into(), value: (*value).into() };
+    let entry = |(key, value): &(&str, &str)| Entry { key: (*key).into(), value: (*value).into() };
     pairs.iter().map(entry).collect()
 }
 
@@ -197,7 +196,9 @@ descriptors:
 #[test]
 fn stars_that_are_never_reached_are_left_out() {
     let rule = |value: &str| {
-        format!("  - {{key: a, value: '{value}', rate_limit: {{unit: day, requests_per_unit: 1}}}}\n")
+        format!(
+            "  - {{key: a, value: '{value}', rate_limit: {{unit: day, requests_per_unit: 1}}}}\n"
+        )
     };
     let text = |values: &[&str]| {
         let rules: String = values.iter().map(|value| rule(value)).collect();
@@ -253,7 +254,9 @@ fn what_the_service_would_not_load_is_refused() {
 fn more_than_a_file_may_have_is_refused() {
     let rules: String = (0..1_025)
         .map(|n| {
-            format!("  - {{key: a, value: v{n}, rate_limit: {{unit: day, requests_per_unit: 1}}}}\n")
+            format!(
+                "  - {{key: a, value: v{n}, rate_limit: {{unit: day, requests_per_unit: 1}}}}\n"
+            )
         })
         .collect();
     let text = format!("domain: d\ndescriptors:\n{rules}");

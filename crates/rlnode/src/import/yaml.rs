@@ -114,12 +114,7 @@ impl<'t> Reader<'t> {
         self.node_of(event, &span, depth)
     }
 
-    fn node_of(
-        &mut self,
-        event: Event<'t>,
-        span: &Span,
-        depth: usize,
-    ) -> Result<Node, YamlError> {
+    fn node_of(&mut self, event: Event<'t>, span: &Span, depth: usize) -> Result<Node, YamlError> {
         let line = line_of(span);
         if depth > DEPTH_MAX {
             let message = format!("it is nested deeper than {DEPTH_MAX}");
@@ -192,7 +187,8 @@ impl<'t> Reader<'t> {
         if self.nodes <= NODES_MAX {
             return Ok(());
         }
-        let message = format!("it has more than {NODES_MAX} values, with those that aliases repeat");
+        let message =
+            format!("it has more than {NODES_MAX} values, with those that aliases repeat");
         Err(YamlError { line, message })
     }
 }
@@ -280,8 +276,14 @@ mod tests {
                     two:\n  <<: [{n: 3}, *base]\nsame: *base\n";
         let read = document(text);
         let at = |path: &[&str]| text_at(&read, path).map(ToOwned::to_owned);
-        assert_eq!((at(&["one", "unit"]), at(&["one", "n"])), (Some("day".into()), Some("2".into())));
-        assert_eq!((at(&["two", "unit"]), at(&["two", "n"])), (Some("day".into()), Some("3".into())));
+        assert_eq!(
+            (at(&["one", "unit"]), at(&["one", "n"])),
+            (Some("day".into()), Some("2".into()))
+        );
+        assert_eq!(
+            (at(&["two", "unit"]), at(&["two", "n"])),
+            (Some("day".into()), Some("3".into()))
+        );
         assert_eq!(at(&["same", "n"]), Some("1".into()));
     }
 

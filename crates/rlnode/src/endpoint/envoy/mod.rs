@@ -122,11 +122,24 @@ async fn answer(node: Arc<Node>, call: Request<Incoming>, shutdown: Shutdown) ->
         }
     };
     let patience = timeout_of(call.headers());
-    match method {
-        Method::ShouldRateLimit => grpc().unary(RateLimit { node, patience }, call).await,
-        Method::Check => grpc().unary(Check(node), call).await,
-        Method::Watch => grpc().server_streaming(Watch(node, shutdown), call).await,
+    let of_call = Arc::clone(&node);
+    let response = match method {
+        Method::ShouldRateLimit => grpc().unary(RateLimit { node: of_call, patience }, call).await,
+        Method::Check => grpc().unary(Check(of_call), call).await,
+        Method::Watch => grpc().server_streaming(Watch(of_call, shutdown), call).await,
+    };
+    if is_malformed(&response) {
+        node.counters().count_fault(Door::Envoy, Fault::Malformed);
     }
+    response
+}
+
+/// Whether the call could not be read, or is outside the bounds.
+fn is_malformed(response: &Response<Body>) -> bool {
+    let status = response.headers().get("grpc-status").map(|it| Code::from_bytes(it.as_bytes()));
+    let refusals =
+        [Code::InvalidArgument, Code::OutOfRange, Code::ResourceExhausted, Code::Internal];
+    status.is_some_and(|status| refusals.contains(&status) || status == Code::Unimplemented)
 }
 
 enum Method {
