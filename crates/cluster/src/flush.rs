@@ -179,6 +179,10 @@ impl Node {
             writer.finish();
             let rest = deltas.split_off(written.min(deltas.len()));
             let frame: Arc<[u8]> = bytes.into();
+            let terms = self.terms_of(now_ns, deltas.iter().map(|delta| delta.bucket));
+            for link in &links {
+                self.send_terms(*link, Channel::Ordered, &terms);
+            }
             for link in &links {
                 self.send(*link, Channel::Ordered, Arc::clone(&frame));
             }

@@ -30,6 +30,8 @@ impl Node {
         let nothing = sums.is_empty().then_some((&[][..], &[][..]));
         let mut heals = heals.chain(nothing).peekable();
         while let Some((levels, timed)) = heals.next() {
+            let terms = self.terms_of(now_ns, levels.iter().map(|sum| sum.bucket));
+            self.send_terms(id, Channel::Ordered, &terms);
             self.send_timed_sums(now_ns, id, self.next_seq, timed);
             let mut bytes = Vec::new();
             let numbers = (self.next_seq, self.upto);

@@ -19,6 +19,7 @@
 //! | `detect.rs`, `split.rs`, `heal.rs` | a peer falls silent, is lost, and is counted again |
 //! | `parts.rs` | heals and snapshots of windows and logs, which take several frames |
 //! | `acts.rs` | bans and numbers of single keys |
+//! | `renew.rs` | other limits, and numbers that calls bring |
 //! | `clock.rs` | how far the wall clocks of peers are off |
 //! | `status.rs`, `notes.rs` | what people see |
 
@@ -43,6 +44,7 @@ mod notes;
 mod output;
 mod parts;
 mod receive;
+mod renew;
 mod serve;
 mod slots;
 mod split;

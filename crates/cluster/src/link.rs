@@ -47,6 +47,8 @@ struct Said {
     is_synced: bool,
     /// How many members it has forgotten: the other may be one that is listed as a member.
     forgotten: u64,
+    /// Number of the limits in force.
+    plan_number: u64,
 }
 
 impl Attempt {
@@ -178,7 +180,11 @@ impl Node {
     }
 
     fn said(&self) -> Said {
-        Said { is_synced: self.is_synced(), forgotten: self.table.removed }
+        Said {
+            is_synced: self.is_synced(),
+            forgotten: self.table.removed,
+            plan_number: self.plan_number,
+        }
     }
 
     /// Whether this node takes a further link, to the node `name`.
@@ -291,6 +297,7 @@ impl Node {
             skew,
             parts: Parts::new(),
             acts_told: 0,
+            limits_coming: Vec::new(),
         });
         self.links.insert(id, index);
         if is_new {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use limiter::{MEMBERS_MAX, Members, View, ViewMember, member_id};
-use wire::peer::Cursor;
+use wire::peer::{Cursor, LimitNumbers};
 
 use crate::LinkId;
 use crate::clock::Skew;
@@ -71,6 +71,8 @@ pub(crate) struct Link {
     pub(crate) parts: Parts,
     /// The change up to which the peer was told what operators did.
     pub(crate) acts_told: u64,
+    /// Parts of the peer's new limits that came.
+    pub(crate) limits_coming: Vec<LimitNumbers>,
 }
 
 /// A name has no place in the table: [`MEMBERS_MAX`] members are known already.

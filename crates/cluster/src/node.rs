@@ -30,6 +30,8 @@ pub(crate) struct Node {
     pub(crate) limiter: Arc<Limiter>,
     /// Random number of this start of the process.
     pub(crate) life: u64,
+    /// Number of the limits in force that peers were told of.
+    pub(crate) plan_number: u64,
     pub(crate) limits: OwnLimits,
     pub(crate) table: Table,
     /// Handshakes in progress.
@@ -78,6 +80,7 @@ pub(crate) struct Node {
 impl Node {
     pub(crate) fn new(config: Config, limiter: Arc<Limiter>, life: u64, now_ns: u64) -> Self {
         let mut node = Self {
+            plan_number: limiter.plan_number(),
             limits: OwnLimits::of(&limiter.plan()),
             table: Table::new(&config.node, config.expect, now_ns),
             attempts: BTreeMap::new(),
@@ -129,6 +132,7 @@ impl Node {
         let slept_ns = now_ns.saturating_sub(self.ran_ns);
         self.ran_ns = self.ran_ns.max(now_ns);
         self.limiter.set_alive_until(now_ns.saturating_add(DETECT_NS));
+        self.renew_limits();
         if slept_ns > DETECT_NS {
             let links = self.table.links();
             let silent = links.filter(|(_, link)| now_ns.saturating_sub(link.heard_ns) > DETECT_NS);
@@ -178,6 +182,8 @@ impl Node {
             PeerFrame::SnapshotChunk(chunk) => self.handle_chunk(now_ns, index, chunk),
             PeerFrame::TimedSums(timed) => self.handle_timed_sums(now_ns, index, timed),
             PeerFrame::TimedStandings(timed) => self.handle_timed_standings(now_ns, index, timed),
+            PeerFrame::Limits(limits) => self.handle_limits(now_ns, index, limits),
+            PeerFrame::Terms(frame) => self.limiter.take_carried_terms(now_ns, &frame.terms),
             PeerFrame::Acts(acts) => self.handle_acts(now_ns, acts),
             PeerFrame::Clock { unix_ms } => self.handle_clock(now_ns, index, unix_ms),
             PeerFrame::Leave => self.handle_leave(now_ns, index),

@@ -154,6 +154,11 @@ impl Limiter {
         Arc::clone(&self.current.load().plan)
     }
 
+    /// Number of the limits in force: it grows with each change.
+    pub fn plan_number(&self) -> u64 {
+        self.current.load().number
+    }
+
     /// What is in force at this moment: a later plan may take its place at any time.
     pub(crate) fn in_force(&self) -> Guard<Arc<InForce>> {
         self.current.load()

@@ -10,5 +10,6 @@ mod joining;
 mod lives;
 mod membership;
 mod network;
+mod renewing;
 mod splitting;
 mod storm;

@@ -24,7 +24,7 @@ mod view;
 mod wait;
 
 pub(crate) use charge::Charge;
-pub(crate) use fleet::Fleet;
+pub(crate) use fleet::{Fleet, FleetEvent};
 pub(crate) use ledger::drain;
 pub(crate) use ledger::{Ledger, MEMBER_ROW_BYTES};
 pub(crate) use stand::{Judgement, SharedBucket, Stand};

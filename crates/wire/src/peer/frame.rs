@@ -8,6 +8,7 @@ use super::codec;
 use super::control::{Answer, Done, Hello, Refused, SnapshotRequest};
 use super::error::{Fault, PeerFrameError};
 use super::heal::HealFrame;
+use super::limits::{self, LimitsFrame, TermsFrame};
 use super::signal;
 use super::snapshot::SnapshotChunk;
 use super::timed::{TimedStandings, TimedSums};
@@ -29,7 +30,9 @@ pub(super) enum FrameType {
     TimedSums = 0x02,
     TimedStandings = 0x03,
     Clock = 0x04,
+    Limits = 0x05,
     Acts = 0x07,
+    Terms = 0x08,
     Hello = 0x80,
     Answer = 0x81,
     Done = 0x82,
@@ -45,12 +48,14 @@ pub(super) enum FrameType {
 }
 
 impl FrameType {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 19] = [
         Self::Ping,
         Self::TimedSums,
         Self::TimedStandings,
         Self::Clock,
+        Self::Limits,
         Self::Acts,
+        Self::Terms,
         Self::Hello,
         Self::Answer,
         Self::Done,
@@ -74,9 +79,13 @@ impl FrameType {
         match self {
             Self::Hello | Self::Answer | Self::SnapshotChunk => PEER_FRAME_BYTES_MAX,
             // Older versions skip the timed ones, and skip nothing longer.
-            Self::Batch | Self::Heal | Self::TimedSums | Self::TimedStandings | Self::Acts => {
-                BATCH_BYTES_MAX
-            }
+            Self::Batch
+            | Self::Heal
+            | Self::TimedSums
+            | Self::TimedStandings
+            | Self::Limits
+            | Self::Acts
+            | Self::Terms => BATCH_BYTES_MAX,
             Self::SnapshotRequest => SNAPSHOT_REQUEST_BYTES_MAX,
             Self::Ping
             | Self::Clock
@@ -140,6 +149,10 @@ pub enum PeerFrame<'b> {
     },
     /// Bans and numbers of single keys that the receiver may not know.
     Acts(Vec<Act>),
+    /// A part of the sender's limits, which changed.
+    Limits(LimitsFrame),
+    /// Numbers of carried buckets.
+    Terms(TermsFrame),
 }
 
 /// What bytes were read as.
@@ -253,6 +266,8 @@ fn read_payload(frame_type: FrameType, payload: &[u8]) -> Result<PeerFrame<'_>, 
         FrameType::Ping => signal::read_nothing(payload).map(|()| PeerFrame::Ping)?,
         FrameType::TimedSums => PeerFrame::TimedSums(TimedSums::read(payload)?),
         FrameType::TimedStandings => PeerFrame::TimedStandings(TimedStandings::read(payload)?),
+        FrameType::Limits => PeerFrame::Limits(limits::read_limits(payload)?),
+        FrameType::Terms => PeerFrame::Terms(limits::read_terms(payload)?),
         FrameType::Acts => PeerFrame::Acts(acts::read(payload)?),
         FrameType::Clock => PeerFrame::Clock { unix_ms: signal::read_number(payload)? },
     })

@@ -15,6 +15,7 @@ mod control;
 mod error;
 mod frame;
 mod heal;
+mod limits;
 mod signal;
 mod snapshot;
 mod timed;
@@ -29,6 +30,7 @@ pub use control::{
 pub use error::{PeerFrameError, PeerWriteError};
 pub use frame::{PeerDecoded, PeerFrame, decode_peer, peer_frame_length};
 pub use heal::{HealFrame, Sums, write_heal};
+pub use limits::{LIMITS_PART_MAX, LimitsFrame, TermsFrame, write_limits, write_terms};
 pub use signal::{write_ack, write_clock, write_forget, write_heal_ack, write_leave, write_ping};
 pub use snapshot::{SnapshotChunk, SnapshotHead, Standings, write_snapshot_chunk};
 pub use timed::{TimedStandings, TimedSums, write_timed_standings, write_timed_sums};
