@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use limiter::Op;
 use rustix::process::Signal;
@@ -164,6 +164,8 @@ fn every_way_to_change_the_file_is_seen() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = linked_node(folder.path());
     let is_over = AtomicBool::new(false);
+    // A half that lay there for long on a busy machine may be met, and is refused then.
+    let mut long_halves = 0;
     std::thread::scope(|scope| {
         let asker = scope.spawn(|| {
             let mut caller = node.caller(Surface::Stream);
@@ -189,9 +191,11 @@ fn every_way_to_change_the_file_is_seen() {
         for _ in 0..3 {
             let (limit, text) = next();
             let half = text.len() / 2;
+            let since = Instant::now();
             fs::write(real(), &text[..half]).expect("ours");
             pause(Duration::from_millis(100));
             fs::write(real(), &text).expect("ours");
+            long_halves += u64::from(since.elapsed() > Duration::from_millis(300));
             await_limit(limit, "in place");
         }
         for n in 0..3 {
@@ -214,7 +218,8 @@ fn every_way_to_change_the_file_is_seen() {
         is_over.store(true, Ordering::Relaxed);
         assert!(asker.join().expect("no check failed") > 100);
     });
-    assert_eq!(file_of(&node)["failed_reloads"], 0);
+    let failed = file_of(&node)["failed_reloads"].as_u64().expect("a number");
+    assert!(failed <= long_halves, "{failed} failed, {long_halves} halves lay there for long");
 }
 
 /// A node whose file is a link to one behind a link, as a volume of Kubernetes has it.

@@ -18,9 +18,11 @@
 //! | `flush.rs`, `batch.rs`, `receive.rs` | batches out, batches in, acknowledgements |
 //! | `detect.rs`, `split.rs`, `heal.rs` | a peer falls silent, is lost, and is counted again |
 //! | `parts.rs` | heals and snapshots of windows and logs, which take several frames |
+//! | `acts.rs` | bans and numbers of single keys |
 //! | `clock.rs` | how far the wall clocks of peers are off |
 //! | `status.rs`, `notes.rs` | what people see |
 
+mod acts;
 mod batch;
 mod clock;
 mod cluster;

@@ -290,6 +290,7 @@ impl Node {
             rtt_ns: None,
             skew,
             parts: Parts::new(),
+            acts_told: 0,
         });
         self.links.insert(id, index);
         if is_new {

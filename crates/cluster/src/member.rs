@@ -69,6 +69,8 @@ pub(crate) struct Link {
     pub(crate) skew: Skew,
     /// Parts of a heal and of a chunk that have not come.
     pub(crate) parts: Parts,
+    /// The change up to which the peer was told what operators did.
+    pub(crate) acts_told: u64,
 }
 
 /// A name has no place in the table: [`MEMBERS_MAX`] members are known already.

@@ -178,6 +178,7 @@ impl Node {
             PeerFrame::SnapshotChunk(chunk) => self.handle_chunk(now_ns, index, chunk),
             PeerFrame::TimedSums(timed) => self.handle_timed_sums(now_ns, index, timed),
             PeerFrame::TimedStandings(timed) => self.handle_timed_standings(now_ns, index, timed),
+            PeerFrame::Acts(acts) => self.handle_acts(now_ns, acts),
             PeerFrame::Clock { unix_ms } => self.handle_clock(now_ns, index, unix_ms),
             PeerFrame::Leave => self.handle_leave(now_ns, index),
             PeerFrame::Forget { name } => self.handle_forget(now_ns, name),
@@ -222,6 +223,7 @@ impl Node {
         self.flush_due(now_ns);
         self.step_serving(now_ns);
         self.step_clocks(now_ns);
+        self.tell_acts(now_ns);
         self.step_leaving(now_ns);
         self.update_freshness(now_ns);
         self.acknowledge();

@@ -195,6 +195,12 @@ pub struct Counts {
     pub heals_received: u64,
     /// Sums in heals received.
     pub sums_received: u64,
+    /// Bans and overrides of keys sent.
+    pub acts_sent: u64,
+    /// Bans and overrides of keys received.
+    pub acts_received: u64,
+    /// Bans and overrides of keys received for which there was no room.
+    pub acts_dropped: u64,
     /// Bytes of frames sent, to all peers.
     pub bytes_sent: u64,
     /// Bytes of frames received.

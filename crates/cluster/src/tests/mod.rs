@@ -1,5 +1,6 @@
 //! A few whole nodes, with real limiters, that talk to each other through real frames.
 
+mod acts;
 mod bounds;
 mod clocks;
 mod counting;

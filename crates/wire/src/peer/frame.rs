@@ -1,5 +1,8 @@
 //! The header of a peer's frame, and what a frame can be.
 
+use limiter::Act;
+
+use super::acts;
 use super::batch::BatchFrame;
 use super::codec;
 use super::control::{Answer, Done, Hello, Refused, SnapshotRequest};
@@ -26,6 +29,7 @@ pub(super) enum FrameType {
     TimedSums = 0x02,
     TimedStandings = 0x03,
     Clock = 0x04,
+    Acts = 0x07,
     Hello = 0x80,
     Answer = 0x81,
     Done = 0x82,
@@ -41,11 +45,12 @@ pub(super) enum FrameType {
 }
 
 impl FrameType {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 17] = [
         Self::Ping,
         Self::TimedSums,
         Self::TimedStandings,
         Self::Clock,
+        Self::Acts,
         Self::Hello,
         Self::Answer,
         Self::Done,
@@ -69,7 +74,9 @@ impl FrameType {
         match self {
             Self::Hello | Self::Answer | Self::SnapshotChunk => PEER_FRAME_BYTES_MAX,
             // Older versions skip the timed ones, and skip nothing longer.
-            Self::Batch | Self::Heal | Self::TimedSums | Self::TimedStandings => BATCH_BYTES_MAX,
+            Self::Batch | Self::Heal | Self::TimedSums | Self::TimedStandings | Self::Acts => {
+                BATCH_BYTES_MAX
+            }
             Self::SnapshotRequest => SNAPSHOT_REQUEST_BYTES_MAX,
             Self::Ping
             | Self::Clock
@@ -131,6 +138,8 @@ pub enum PeerFrame<'b> {
         /// Milliseconds of Unix time.
         unix_ms: u64,
     },
+    /// Bans and numbers of single keys that the receiver may not know.
+    Acts(Vec<Act>),
 }
 
 /// What bytes were read as.
@@ -244,6 +253,7 @@ fn read_payload(frame_type: FrameType, payload: &[u8]) -> Result<PeerFrame<'_>, 
         FrameType::Ping => signal::read_nothing(payload).map(|()| PeerFrame::Ping)?,
         FrameType::TimedSums => PeerFrame::TimedSums(TimedSums::read(payload)?),
         FrameType::TimedStandings => PeerFrame::TimedStandings(TimedStandings::read(payload)?),
+        FrameType::Acts => PeerFrame::Acts(acts::read(payload)?),
         FrameType::Clock => PeerFrame::Clock { unix_ms: signal::read_number(payload)? },
     })
 }

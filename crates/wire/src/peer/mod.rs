@@ -8,6 +8,7 @@
 //! tables stand in `docs/peer-protocol.md`. Nothing here decides, waits or sends, and nothing is known
 //! about the order in which frames may come.
 
+mod acts;
 mod batch;
 mod codec;
 mod control;
@@ -19,6 +20,7 @@ mod snapshot;
 mod timed;
 mod varint;
 
+pub use acts::write_acts;
 pub use batch::{BatchFrame, BatchWriter, Deltas};
 pub use control::{
     Answer, Cursor, Done, Hello, LimitNumbers, Position, Refusal, Refused, SnapshotRequest,

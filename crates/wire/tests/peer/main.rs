@@ -11,8 +11,8 @@ mod vectors;
 use limiter::{Bucket, Delta, Standing, Sum, When};
 use wire::peer::{
     BatchWriter, Hello, LimitNumbers, PeerDecoded, PeerFrame, PeerFrameError, Position,
-    SnapshotHead, decode_peer, write_ack, write_answer, write_clock, write_done, write_forget,
-    write_heal, write_heal_ack, write_hello, write_leave, write_ping, write_refused,
+    SnapshotHead, decode_peer, write_ack, write_acts, write_answer, write_clock, write_done,
+    write_forget, write_heal, write_heal_ack, write_hello, write_leave, write_ping, write_refused,
     write_snapshot_chunk, write_snapshot_request, write_timed_standings, write_timed_sums,
 };
 
@@ -75,6 +75,7 @@ fn rewritten(frame: &PeerFrame<'_>) -> Vec<u8> {
             let written = write_timed_standings(&mut out, timed.first, NOW_NS, &standings);
             assert_eq!(written, standings.len());
         }
+        PeerFrame::Acts(acts) => assert_eq!(write_acts(&mut out, acts), acts.len()),
         PeerFrame::Clock { unix_ms } => write_clock(&mut out, *unix_ms),
     }
     out

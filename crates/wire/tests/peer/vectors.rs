@@ -1,11 +1,11 @@
 //! Frozen bytes of every frame. A change of one of these is a change of the protocol.
 
-use limiter::{Delta, Standing, Sum, When};
+use limiter::{About, Act, Delta, Given, Holds, Standing, Subject, Sum, When};
 use wire::peer::{
     Answer, BatchFrame, BatchWriter, Cursor, Done, Hello, PeerFrame, Refusal, SnapshotRequest,
-    peer_frame_length, write_ack, write_answer, write_clock, write_done, write_forget, write_heal,
-    write_heal_ack, write_hello, write_leave, write_ping, write_refused, write_snapshot_chunk,
-    write_snapshot_request, write_timed_standings, write_timed_sums,
+    peer_frame_length, write_ack, write_acts, write_answer, write_clock, write_done, write_forget,
+    write_heal, write_heal_ack, write_hello, write_leave, write_ping, write_refused,
+    write_snapshot_chunk, write_snapshot_request, write_timed_standings, write_timed_sums,
 };
 
 use crate::{
@@ -30,10 +30,11 @@ pub(crate) const FORGET: &str = include_str!("vectors/forget.hex");
 pub(crate) const PING: &str = include_str!("vectors/ping.hex");
 pub(crate) const TIMED_SUMS: &str = include_str!("vectors/timed_sums.hex");
 pub(crate) const TIMED_STANDINGS: &str = include_str!("vectors/timed_standings.hex");
+pub(crate) const ACTS: &str = include_str!("vectors/acts.hex");
 pub(crate) const CLOCK: &str = include_str!("vectors/clock.hex");
 
 /// One of each type at least, as this version writes them.
-pub(crate) const WRITTEN: [&str; 17] = [
+pub(crate) const WRITTEN: [&str; 18] = [
     HELLO,
     ANSWER,
     DONE,
@@ -51,6 +52,7 @@ pub(crate) const WRITTEN: [&str; 17] = [
     TIMED_SUMS,
     TIMED_STANDINGS,
     CLOCK,
+    ACTS,
 ];
 
 /// The bytes of a vector: hexadecimal, `#` begins a comment.
@@ -336,7 +338,7 @@ fn a_set_of_members_has_one_list_however_it_was_kept() {
 #[test]
 fn the_protocol_document_explains_every_byte_of_the_vectors_that_it_shows() {
     let document = include_str!("../../../../docs/peer-protocol.md");
-    for vector in [HELLO, BATCH, HEAL, BATCH_TIMED, TIMED_SUMS, TIMED_STANDINGS] {
+    for vector in [HELLO, BATCH, HEAL, BATCH_TIMED, TIMED_SUMS, TIMED_STANDINGS, ACTS] {
         let rows = vector.lines().skip(1).collect::<Vec<_>>().join("\n");
         assert!(document.contains(&rows), "docs/peer-protocol.md lacks:\n{rows}");
     }
@@ -361,4 +363,41 @@ fn the_protocol_document_lists_every_type_with_its_bound_and_every_refusal() {
         let row = format!("| {} | `{}` |", refusal.to_u8(), refusal.as_str());
         assert!(document.contains(&row), "{row}");
     }
+}
+
+#[test]
+fn acts_are_written_and_read() {
+    let of = |about, version, holds| Act { about, version, holds };
+    let ban = |subject| About::Ban(subject);
+    let acts = [
+        of(
+            ban(Subject::Key(b"alice".to_vec())),
+            1 << 16,
+            Some(Holds { for_ns: Some(1_000_000_000), given: None }),
+        ),
+        of(ban(Subject::Network("10.0.0.0/8".parse().unwrap())), (1 << 16) + 1, None),
+        of(
+            About::Override { rule: 1, hash: 2 },
+            (1 << 16) + 2,
+            Some(Holds {
+                for_ns: None,
+                given: Some((
+                    b"bob".to_vec(),
+                    Given::Level { count: 5, period_ns: 1_000, burst: 10 },
+                )),
+            }),
+        ),
+    ];
+    assert_eq!(written(|out| drop(write_acts(out, &acts))), bytes(ACTS));
+    let PeerFrame::Acts(read) = frame(&bytes(ACTS)) else { panic!("other than acts") };
+    assert_eq!(read, acts);
+    // A kind of a later version is skipped, and so is what a later version appends to a known one.
+    let mut later = bytes(ACTS);
+    later.extend([3, 0, 9]);
+    later[8] = 4;
+    later[10] += 1;
+    later.insert(10 + 18, 7);
+    let frame_of = crate::mended(later);
+    let PeerFrame::Acts(read) = frame(&frame_of) else { panic!("other than acts") };
+    assert_eq!(read, acts);
 }

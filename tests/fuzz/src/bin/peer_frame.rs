@@ -8,7 +8,7 @@ use limiter::{Delta, Standing, Sum, When};
 use rlnode_fuzz::fuzz_target;
 use wire::peer::{
     BatchWriter, PeerDecoded, PeerFrame, decode_peer, peer_frame_length, write_ack, write_answer,
-    write_clock, write_done, write_forget, write_heal, write_heal_ack, write_hello, write_leave,
+    write_acts, write_clock, write_done, write_forget, write_heal, write_heal_ack, write_hello, write_leave,
     write_ping, write_refused, write_snapshot_chunk, write_snapshot_request, write_timed_standings,
     write_timed_sums,
 };
@@ -80,6 +80,7 @@ fn rewritten(frame: &PeerFrame<'_>) -> Vec<u8> {
             let count = write_timed_standings(&mut out, timed.first, NOW_NS, &standings);
             assert_eq!(count, standings.len());
         }
+        PeerFrame::Acts(acts) => assert_eq!(write_acts(&mut out, acts), acts.len()),
         PeerFrame::Clock { unix_ms } => write_clock(&mut out, *unix_ms),
     }
     written.expect("what was read is within its bounds");
