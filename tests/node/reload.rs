@@ -4,14 +4,14 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use limiter::Op;
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::fleet::spend;
-use crate::support::time::PATIENCE;
+use crate::support::time::{PATIENCE, Stopwatch};
 use crate::support::{
     Answer, Config, HttpConnection, Node, Place, Surface, check, pause, run, wait_until,
 };
@@ -191,7 +191,7 @@ fn every_way_to_change_the_file_is_seen() {
         for _ in 0..3 {
             let (limit, text) = next();
             let half = text.len() / 2;
-            let since = Instant::now();
+            let since = Stopwatch::start();
             fs::write(real(), &text[..half]).expect("ours");
             pause(Duration::from_millis(100));
             fs::write(real(), &text).expect("ours");

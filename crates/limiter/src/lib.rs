@@ -5,6 +5,7 @@
 
 mod acts;
 mod algorithm;
+mod answer;
 mod calendar;
 mod carried;
 mod counters;
@@ -18,6 +19,7 @@ mod limiter;
 mod lists;
 mod matching;
 mod names;
+mod naming;
 mod network;
 mod numbers;
 mod operation;

@@ -23,9 +23,9 @@ mod sync;
 mod view;
 mod wait;
 
-pub(crate) use account::drain;
 pub(crate) use charge::Charge;
 pub(crate) use fleet::Fleet;
+pub(crate) use ledger::drain;
 pub(crate) use ledger::{Ledger, MEMBER_ROW_BYTES};
 pub(crate) use stand::{Judgement, SharedBucket, Stand};
 

@@ -345,7 +345,7 @@ proptest! {
         let mut seen = std::collections::HashMap::new();
         for keys in [&["a"][..], &["b"], &["a", "c"], &["a", "a"], &["b", "c"], &["a", "c", "e"]] {
             for number in 0..values.len().pow(3) {
-                let pick = |at: usize| values[number / values.len().pow(at as u32) % values.len()];
+                let pick = |at: usize| values[number / [1, 5, 25][at] % values.len()];
                 let pairs: Vec<_> = keys.iter().enumerate().map(|(at, key)| (*key, pick(at))).collect();
                 let entries = entries(&pairs);
                 let ours = bucket(&config, "d", &entries);

@@ -388,7 +388,7 @@ fn acts_are_written_and_read() {
             }),
         ),
     ];
-    assert_eq!(written(|out| drop(write_acts(out, &acts))), bytes(ACTS));
+    assert_eq!(written(|out| assert_eq!(write_acts(out, &acts), 3)), bytes(ACTS));
     let PeerFrame::Acts(read) = frame(&bytes(ACTS)) else { panic!("other than acts") };
     assert_eq!(read, acts);
     // A kind of a later version is skipped, and so is what a later version appends to a known one.
