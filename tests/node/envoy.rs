@@ -6,7 +6,7 @@ use crate::support::grpc::{Descriptor, GrpcClient, HealthStatus, Reply, call};
 use crate::support::{Config, Node, Surface, check, wait_until};
 
 const LIMITS: &str = "[[limit]]\nname = \"per-address\"\nkey = \"{ip}\"\nrate = \"5/h\"\n\
-                      [[limit]]\nname = \"user\"\nendpoint = \"user\"\nrate = \"60/min\"\n\
+                      [[limit]]\nname = \"user\"\nendpoint = \"user\"\nrate = \"60/h\"\n\
                       [[limit]]\nname = \"bytes\"\nendpoint = \"bytes\"\nunit = \"bytes\"\n\
                       rate = \"100/h\"\n\
                       [[envoy]]\ndomain = \"edge\"\n\

@@ -307,6 +307,28 @@ fn descriptors(depth: usize) -> BoxedStrategy<Vec<Value>> {
 }
 
 proptest! {
+    /// Whatever stands in the file, what becomes of it is a file that a node takes, or nothing.
+    #[test]
+    fn what_was_made_is_always_taken(
+        domain in "\\PC{1,8}",
+        rules in prop::collection::vec(("[ab=*{}\"\\\\ \\PC]{1,4}", "[ab*\\PC\\x00-\\x1f\\x7f]{0,4}", "\\PC{0,70}"), 1..6),
+    ) {
+        let rule = |(key, value, name): &(String, String, String)| {
+            let limit = json!({ "unit": "day", "requests_per_unit": 1, "name": name });
+            let inner = json!([{ "key": value, "rate_limit": limit }]);
+            json!({ "key": key, "value": value, "rate_limit": limit, "descriptors": inner })
+        };
+        let rules: Vec<_> = rules.iter().map(rule).collect();
+        let text = json!({ "domain": domain, "descriptors": rules }).to_string();
+        if let Ok(imported) = envoy(&[Source { name: "c.yaml", text: &text }])
+            && imported.limits > 0
+        {
+            prop_assert_eq!(config(&imported).plan.limits().len(), imported.limits);
+        }
+    }
+}
+
+proptest! {
     #![proptest_config(ProptestConfig { max_global_rejects: 100_000, ..ProptestConfig::default() })]
 
     /// Whatever the tree, every descriptor comes to the limit that the service would take, and two share a
