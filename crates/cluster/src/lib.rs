@@ -18,6 +18,7 @@
 //! | `flush.rs`, `batch.rs`, `receive.rs` | batches out, batches in, acknowledgements |
 //! | `detect.rs`, `split.rs`, `heal.rs` | a peer falls silent, is lost, and is counted again |
 //! | `parts.rs` | heals and snapshots of windows and logs, which take several frames |
+//! | `operation.rs`, `credit.rs` | what operators do to keys; what they gave back and waits for late spends |
 //! | `clock.rs` | how far the wall clocks of peers are off |
 //! | `status.rs`, `notes.rs` | what people see |
 
@@ -26,6 +27,7 @@ mod clock;
 mod cluster;
 mod config;
 mod coverage;
+mod credit;
 mod detect;
 mod flush;
 mod forget;
@@ -38,6 +40,7 @@ mod link;
 mod member;
 mod node;
 mod notes;
+mod operation;
 mod output;
 mod parts;
 mod receive;

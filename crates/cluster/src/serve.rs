@@ -145,6 +145,7 @@ impl Node {
             members: self.table.names(),
         };
         let (levels, timed) = split_standings(standings);
+        self.send_credits_waiting(index, (first, last));
         self.send_timed_standings(now_ns, id, first, &timed);
         let mut bytes = Vec::new();
         if write_snapshot_chunk(&mut bytes, &head, &levels).is_ok() {

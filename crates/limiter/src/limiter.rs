@@ -22,7 +22,7 @@ use crate::store::{Space, Store};
 use crate::template::MissingAttribute;
 use crate::ticket::{Answer, Ticket};
 use crate::{
-    Decision, Freshness, Missing, Op, Reason, ReplaceError, Request, RequestError, Terms,
+    Decision, Freshness, Missing, Op, Reason, ReplaceError, Request, RequestError, Spend, Terms,
     Unmatched, Verdict, Wait, WhenFull, Witness,
 };
 
@@ -402,6 +402,13 @@ impl Limiter {
     pub(crate) fn testify(&self, op: Op, refused: bool, at_ns: u64, hits: &[Hit<'_>]) {
         if let Some(witness) = &self.witness {
             tell(&**witness, op, refused, at_ns, hits);
+        }
+    }
+
+    /// Tells the witness, if there is one, of `spend`. No lock is held.
+    pub(crate) fn tell_witness(&self, spend: Spend) {
+        if let Some(witness) = &self.witness {
+            witness.handle_spend(spend);
         }
     }
 

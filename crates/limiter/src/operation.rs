@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::{Limiter, Op, Quota, Request};
+use crate::{Bucket, Limiter, Quota, Request};
 
 /// Most bans and overrides of keys that are in force at once, each.
 pub const OPERATIONS_MAX: usize = 10_000;
@@ -100,6 +100,8 @@ pub enum OperationError {
     Quota(String),
     /// The node does not know the counts of its cluster yet.
     Starting,
+    /// Too many buckets are in motion for peers to be told of this one.
+    NoRoom,
 }
 
 impl std::fmt::Display for OperationError {
@@ -114,6 +116,9 @@ impl std::fmt::Display for OperationError {
             Self::Starting => {
                 f.write_str("the node does not know the counts of its cluster yet; ask again")
             }
+            Self::NoRoom => f.write_str(
+                "too many keys are being counted for the other nodes to be told; ask again",
+            ),
         }
     }
 }
@@ -139,14 +144,27 @@ impl Limiter {
         now_ns: u64,
         operation: &Operation<'_>,
     ) -> Result<Operated, OperationError> {
-        let request = match operation {
-            Operation::Reset { request, .. } => request.clone().with_op(Op::Reset),
-            Operation::Grant { request, units, .. } => {
-                request.clone().with_op(Op::Refund).with_cost(*units)
+        self.operate_noting(now_ns, operation, &mut Vec::new())
+    }
+
+    /// The same. Appends to `buckets` those to which a reset or a grant gave something back.
+    ///
+    /// # Errors
+    /// See [`OperationError`]; nothing is changed.
+    pub fn operate_noting(
+        &self,
+        now_ns: u64,
+        operation: &Operation<'_>,
+        buckets: &mut Vec<Bucket>,
+    ) -> Result<Operated, OperationError> {
+        match operation {
+            Operation::Reset { request, limit } => {
+                self.give(now_ns, request, (*limit, u64::MAX), buckets)
             }
-            _ => return Err(OperationError::Full),
-        };
-        self.decide(now_ns, &request).map_err(OperationError::Request)?;
-        Ok(Operated { changed: 1, units: 0 })
+            Operation::Grant { request, limit, units } => {
+                self.give(now_ns, request, (*limit, *units), buckets)
+            }
+            _ => Err(OperationError::Full),
+        }
     }
 }

@@ -9,5 +9,6 @@ mod joining;
 mod lives;
 mod membership;
 mod network;
+mod operations;
 mod splitting;
 mod storm;

@@ -406,7 +406,7 @@ fn account_at<'l>(
 }
 
 /// Takes up to `units` off what counts in `account`, and publishes that; gives how many.
-fn give_back(account: &mut Account<'_>, counter: &Counter, units: u64) -> u64 {
+pub(super) fn give_back(account: &mut Account<'_>, counter: &Counter, units: u64) -> u64 {
     let taken = account.give_back(counter, units);
     if let Some(mut motion) = account.motion() {
         for (when, units) in &taken {

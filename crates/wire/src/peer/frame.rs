@@ -3,6 +3,7 @@
 use super::batch::BatchFrame;
 use super::codec;
 use super::control::{Answer, Done, Hello, Refused, SnapshotRequest};
+use super::credit::CreditsFrame;
 use super::error::{Fault, PeerFrameError};
 use super::heal::HealFrame;
 use super::signal;
@@ -26,6 +27,7 @@ pub(super) enum FrameType {
     TimedSums = 0x02,
     TimedStandings = 0x03,
     Clock = 0x04,
+    Credits = 0x06,
     Hello = 0x80,
     Answer = 0x81,
     Done = 0x82,
@@ -41,11 +43,12 @@ pub(super) enum FrameType {
 }
 
 impl FrameType {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 17] = [
         Self::Ping,
         Self::TimedSums,
         Self::TimedStandings,
         Self::Clock,
+        Self::Credits,
         Self::Hello,
         Self::Answer,
         Self::Done,
@@ -68,8 +71,10 @@ impl FrameType {
     fn bytes_max(self) -> usize {
         match self {
             Self::Hello | Self::Answer | Self::SnapshotChunk => PEER_FRAME_BYTES_MAX,
-            // Older versions skip the timed ones, and skip nothing longer.
-            Self::Batch | Self::Heal | Self::TimedSums | Self::TimedStandings => BATCH_BYTES_MAX,
+            // Older versions skip some of them, and skip nothing longer.
+            Self::Batch | Self::Heal | Self::TimedSums | Self::TimedStandings | Self::Credits => {
+                BATCH_BYTES_MAX
+            }
             Self::SnapshotRequest => SNAPSHOT_REQUEST_BYTES_MAX,
             Self::Ping
             | Self::Clock
@@ -126,6 +131,8 @@ pub enum PeerFrame<'b> {
     TimedSums(TimedSums<'b>),
     /// A part of the next chunk of a snapshot on the stream: standings that belong to windows or times.
     TimedStandings(TimedStandings<'b>),
+    /// A part of the next batch, heal or chunk on the stream: of which buckets operators gave something back.
+    Credits(CreditsFrame<'b>),
     /// What the sender's wall clock says. It is shown and decides nothing.
     Clock {
         /// Milliseconds of Unix time.
@@ -244,6 +251,7 @@ fn read_payload(frame_type: FrameType, payload: &[u8]) -> Result<PeerFrame<'_>, 
         FrameType::Ping => signal::read_nothing(payload).map(|()| PeerFrame::Ping)?,
         FrameType::TimedSums => PeerFrame::TimedSums(TimedSums::read(payload)?),
         FrameType::TimedStandings => PeerFrame::TimedStandings(TimedStandings::read(payload)?),
+        FrameType::Credits => PeerFrame::Credits(CreditsFrame::read(payload)?),
         FrameType::Clock => PeerFrame::Clock { unix_ms: signal::read_number(payload)? },
     })
 }

@@ -75,6 +75,10 @@ fn rewritten(frame: &PeerFrame<'_>) -> Vec<u8> {
             let written = write_timed_standings(&mut out, timed.first, NOW_NS, &standings);
             assert_eq!(written, standings.len());
         }
+        PeerFrame::Credits(credits) => {
+            let list: Vec<_> = credits.credits().collect();
+            write_credits(&mut out, credits.of, &credits.positions, &list);
+        }
         PeerFrame::Clock { unix_ms } => write_clock(&mut out, *unix_ms),
     }
     out

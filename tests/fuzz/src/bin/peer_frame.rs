@@ -80,6 +80,10 @@ fn rewritten(frame: &PeerFrame<'_>) -> Vec<u8> {
             let count = write_timed_standings(&mut out, timed.first, NOW_NS, &standings);
             assert_eq!(count, standings.len());
         }
+        PeerFrame::Credits(credits) => {
+            let list: Vec<_> = credits.credits().collect();
+            write_credits(&mut out, credits.of, &credits.positions, &list);
+        }
         PeerFrame::Clock { unix_ms } => write_clock(&mut out, *unix_ms),
     }
     written.expect("what was read is within its bounds");
