@@ -287,7 +287,7 @@ fn trouble_neither_loses_nor_doubles_a_spend() {
 /// and not known there counts.
 #[test]
 fn operators_in_the_middle_of_trouble_give_back_what_they_say() {
-    storms(300..308, 60 * SECOND, |storm| {
+    storms(300..304, 60 * SECOND, |storm| {
         storm.has_operators = true;
         for _ in 0..12 {
             storm.trouble();
@@ -311,7 +311,7 @@ fn being_forgotten_neither_loses_nor_doubles_a_spend() {
 /// small then, as it shrinks while it is owed, and never too large.
 #[test]
 fn operators_give_back_no_more_than_they_say_while_members_are_forgotten() {
-    storms(400..406, 2 * SECOND, |storm| {
+    storms(400..403, 2 * SECOND, |storm| {
         (storm.has_operators, storm.short_max) = (true, 1);
         for _ in 0..6 {
             storm.absence();
@@ -322,7 +322,7 @@ fn operators_give_back_no_more_than_they_say_while_members_are_forgotten() {
 
 #[test]
 fn operators_give_back_what_they_say_while_members_restart() {
-    storms(500..506, 60 * SECOND, |storm| {
+    storms(500..503, 60 * SECOND, |storm| {
         storm.has_operators = true;
         for _ in 0..4 {
             storm.load(300);
