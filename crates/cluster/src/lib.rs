@@ -20,6 +20,7 @@
 //! | `parts.rs` | heals and snapshots of windows and logs, which take several frames |
 //! | `acts.rs` | bans and numbers of single keys |
 //! | `renew.rs` | other limits, and numbers that calls bring |
+//! | `operation.rs`, `credit.rs` | what operators do to keys; what they gave back and waits for late spends |
 //! | `clock.rs` | how far the wall clocks of peers are off |
 //! | `status.rs`, `notes.rs` | what people see |
 
@@ -29,6 +30,7 @@ mod clock;
 mod cluster;
 mod config;
 mod coverage;
+mod credit;
 mod detect;
 mod flush;
 mod forget;
@@ -41,6 +43,7 @@ mod link;
 mod member;
 mod node;
 mod notes;
+mod operation;
 mod output;
 mod parts;
 mod receive;

@@ -107,6 +107,11 @@ impl Table {
         table
     }
 
+    /// Whether this node has that name.
+    pub(crate) fn is_me(&self, name: &str) -> bool {
+        self.me == name
+    }
+
     /// Members, this node included: N.
     pub(crate) fn size(&self) -> usize {
         self.peers.len() + 1

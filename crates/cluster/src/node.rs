@@ -9,6 +9,7 @@ use wire::peer::{PeerDecoded, PeerFrame, Refusal, decode_peer};
 use crate::batch::{Log, ReceiveLog};
 use crate::config::{DETECT_NS, MS};
 use crate::coverage::Coverage;
+use crate::credit::Credits;
 use crate::flush::Pace;
 use crate::forget::Leaving;
 use crate::join::Join;
@@ -58,6 +59,7 @@ pub(crate) struct Node {
     /// A peer refused this node for what it is, last at this time.
     pub(crate) turned_away_ns: Option<u64>,
     pub(crate) serving: Vec<Serving>,
+    pub(crate) credits: Credits,
     /// Who is reached changed last at this time.
     pub(crate) changed_ns: u64,
     /// The first of the peers that wait to be counted was ready at this time.
@@ -97,6 +99,7 @@ impl Node {
             coverage: None,
             turned_away_ns: None,
             serving: Vec::new(),
+            credits: Credits::default(),
             changed_ns: now_ns,
             countable_ns: None,
             is_ready: false,
@@ -185,6 +188,7 @@ impl Node {
             PeerFrame::Limits(limits) => self.handle_limits(now_ns, index, limits),
             PeerFrame::Terms(frame) => self.limiter.take_carried_terms(now_ns, &frame.terms),
             PeerFrame::Acts(acts) => self.handle_acts(now_ns, acts),
+            PeerFrame::Credits(credits) => self.handle_credits(now_ns, index, credits),
             PeerFrame::Clock { unix_ms } => self.handle_clock(now_ns, index, unix_ms),
             PeerFrame::Leave => self.handle_leave(now_ns, index),
             PeerFrame::Forget { name } => self.handle_forget(now_ns, name),
@@ -230,6 +234,7 @@ impl Node {
         self.step_serving(now_ns);
         self.step_clocks(now_ns);
         self.tell_acts(now_ns);
+        self.tidy_credits(now_ns);
         self.step_leaving(now_ns);
         self.update_freshness(now_ns);
         self.acknowledge();
@@ -245,6 +250,7 @@ impl Node {
             Some(self.flush_due_ns()),
             self.serving_due_ns(),
             self.clocks_due_ns(),
+            self.credits.tidy_due_ns(),
             self.leaving_due_ns(now_ns),
         ];
         // Never at once: what is due was done.

@@ -104,6 +104,11 @@ impl SlotMap {
         self.slots.get(usize::from(slot)).copied().flatten()
     }
 
+    /// A bucket of the peer in this node's terms; none for a limit that counts nothing here.
+    pub(crate) fn bucket(&self, bucket: Bucket) -> Option<Bucket> {
+        Some(Bucket { slot: self.mapped(bucket.slot)?.slot, ..bucket })
+    }
+
     /// A delta of the peer in this node's terms; none for a limit that counts nothing here.
     ///
     /// Units mean the same under any rate. Levels do not: where numbers differ none is compared.

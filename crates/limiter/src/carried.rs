@@ -35,7 +35,7 @@ impl Terms {
     /// ```
     /// use limiter::{Rate, Terms};
     ///
-    /// let terms = |burst, count, seconds| {
+    /// let terms = |burst, count, seconds: u64| {
     ///     Terms { burst, rate: Rate { count, period_ns: seconds * 1_000_000_000 } }
     /// };
     /// assert!(terms(16, 30, 60).make_a_bucket());
@@ -95,19 +95,6 @@ impl Limiter {
         let state = State::Carried { hash: self.carried_hash(rule, request) };
         let (slot, cost) = (rule.slot, request.cost_in(&rule.unit));
         Ok(Hit { slot, rule, cost, terms: Some(terms), state, denial: None })
-    }
-
-    /// The carried limit as it applies to `request`, by the numbers of the last call; none: there was none
-    /// that counts still.
-    pub(crate) fn carried_hit_again<'p>(
-        &self,
-        now_ns: u64,
-        force: &'p InForce,
-        request: &Request<'_>,
-    ) -> Option<Hit<'p>> {
-        let hash = self.carried_hash(force.carried()?, request);
-        let terms = self.store().with(hash, now_ns, force, |shard, _| shard.terms(hash))?;
-        self.carried_hit(force, request, terms).ok()
     }
 
     /// The numbers of those of `buckets` that are of the carried limit, each by its hash: what peers must know

@@ -11,6 +11,7 @@ mod carried;
 mod counters;
 mod decision;
 mod force;
+mod giving;
 mod hit;
 mod identity;
 mod ip;

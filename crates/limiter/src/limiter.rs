@@ -23,7 +23,8 @@ use crate::store::{Space, Store};
 use crate::template::MissingAttribute;
 use crate::ticket::{Answer, Ticket};
 use crate::{
-    Decision, Missing, Op, ReplaceError, Request, RequestError, Terms, Unmatched, WhenFull, Witness,
+    Decision, Missing, Op, ReplaceError, Request, RequestError, Spend, Terms, Unmatched, WhenFull,
+    Witness,
 };
 
 /// Bounds and secret of the store.
@@ -426,6 +427,13 @@ impl Limiter {
     pub(crate) fn testify(&self, op: Op, refused: bool, at_ns: u64, hits: &[Hit<'_>]) {
         if let Some(witness) = &self.witness {
             tell(&**witness, op, refused, at_ns, hits);
+        }
+    }
+
+    /// Tells the witness, if there is one, of `spend`. No lock is held.
+    pub(crate) fn tell_witness(&self, spend: Spend) {
+        if let Some(witness) = &self.witness {
+            witness.handle_spend(spend);
         }
     }
 

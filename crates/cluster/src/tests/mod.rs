@@ -10,6 +10,7 @@ mod joining;
 mod lives;
 mod membership;
 mod network;
+mod operations;
 mod renewing;
 mod splitting;
 mod storm;

@@ -193,11 +193,11 @@ impl<'a> Account<'a> {
         self.whole_units(below)
     }
 
-    /// Units that make the level full: the last of them in part, where less is missing.
-    pub(crate) fn units_to_full(&mut self) -> i64 {
-        let below = (self.shared.full() - self.level()).max(0);
-        let per_unit = i128::from(self.shared.per_unit());
-        i64::try_from((below + per_unit - 1) / per_unit).unwrap_or(i64::MAX)
+    /// Units by which the level is below full, one of which a part is missing among them.
+    pub(crate) fn units_used(&mut self) -> i64 {
+        let (full, unit) = (self.shared.full(), i128::from(self.shared.per_unit()));
+        let below = full - self.level();
+        self.whole_units(below + unit - 1)
     }
 
     /// Whole units until the deepest debt that debits may make: one burst.
@@ -390,6 +390,16 @@ impl<'a> Account<'a> {
         let units = i64::try_from(units).unwrap_or(i64::MAX);
         let take = |it: &mut Count| counter.add(it, when, -units, now);
         self.shard.change_count(bucket, counter, now.ns, take).unsigned_abs()
+    }
+
+    /// The same, but off the charge first, while members are missing.
+    pub(crate) fn take_given(&mut self, counter: &Counter, when: When, units: u64) -> u64 {
+        let (hash, now) = (self.bucket.hash, self.now());
+        let wanted = i64::try_from(units).unwrap_or(i64::MAX);
+        let take = |it: &mut Count| counter.add(it, when, -wanted, now).unsigned_abs();
+        let charge = self.ledger().and_then(|ledger| ledger.charge(hash));
+        let taken = charge.map_or(0, |mut charge| charge.change_count(counter, now, take));
+        taken + self.take(counter, when, units - taken)
     }
 
     /// What counts in the common level of a bucket that counts, and what is charged, less what this node has

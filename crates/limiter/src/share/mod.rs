@@ -8,6 +8,7 @@ mod account;
 pub mod bound;
 mod charge;
 mod convert;
+mod credit;
 mod decide;
 mod delta;
 mod demand;

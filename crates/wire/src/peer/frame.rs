@@ -6,6 +6,7 @@ use super::acts;
 use super::batch::BatchFrame;
 use super::codec;
 use super::control::{Answer, Done, Hello, Refused, SnapshotRequest};
+use super::credit::CreditsFrame;
 use super::error::{Fault, PeerFrameError};
 use super::heal::HealFrame;
 use super::limits::{self, LimitsFrame, TermsFrame};
@@ -33,6 +34,7 @@ pub(super) enum FrameType {
     Limits = 0x05,
     Acts = 0x07,
     Terms = 0x08,
+    Credits = 0x06,
     Hello = 0x80,
     Answer = 0x81,
     Done = 0x82,
@@ -48,7 +50,7 @@ pub(super) enum FrameType {
 }
 
 impl FrameType {
-    const ALL: [Self; 19] = [
+    const ALL: [Self; 20] = [
         Self::Ping,
         Self::TimedSums,
         Self::TimedStandings,
@@ -56,6 +58,7 @@ impl FrameType {
         Self::Limits,
         Self::Acts,
         Self::Terms,
+        Self::Credits,
         Self::Hello,
         Self::Answer,
         Self::Done,
@@ -78,12 +81,13 @@ impl FrameType {
     fn bytes_max(self) -> usize {
         match self {
             Self::Hello | Self::Answer | Self::SnapshotChunk => PEER_FRAME_BYTES_MAX,
-            // Older versions skip the timed ones, and skip nothing longer.
+            // Older versions skip some of them, and skip nothing longer.
             Self::Batch
             | Self::Heal
             | Self::TimedSums
             | Self::TimedStandings
             | Self::Limits
+            | Self::Credits
             | Self::Acts
             | Self::Terms => BATCH_BYTES_MAX,
             Self::SnapshotRequest => SNAPSHOT_REQUEST_BYTES_MAX,
@@ -142,6 +146,8 @@ pub enum PeerFrame<'b> {
     TimedSums(TimedSums<'b>),
     /// A part of the next chunk of a snapshot on the stream: standings that belong to windows or times.
     TimedStandings(TimedStandings<'b>),
+    /// A part of the next batch, heal or chunk on the stream: of which buckets operators gave something back.
+    Credits(CreditsFrame<'b>),
     /// What the sender's wall clock says. It is shown and decides nothing.
     Clock {
         /// Milliseconds of Unix time.
@@ -269,6 +275,7 @@ fn read_payload(frame_type: FrameType, payload: &[u8]) -> Result<PeerFrame<'_>, 
         FrameType::Limits => PeerFrame::Limits(limits::read_limits(payload)?),
         FrameType::Terms => PeerFrame::Terms(limits::read_terms(payload)?),
         FrameType::Acts => PeerFrame::Acts(acts::read(payload)?),
+        FrameType::Credits => PeerFrame::Credits(CreditsFrame::read(payload)?),
         FrameType::Clock => PeerFrame::Clock { unix_ms: signal::read_number(payload)? },
     })
 }

@@ -12,6 +12,7 @@ mod acts;
 mod batch;
 mod codec;
 mod control;
+mod credit;
 mod error;
 mod frame;
 mod heal;
@@ -27,6 +28,7 @@ pub use control::{
     Answer, Cursor, Done, Hello, LimitNumbers, Position, Refusal, Refused, SnapshotRequest,
     write_answer, write_done, write_hello, write_refused, write_snapshot_request,
 };
+pub use credit::{CREDITS_MAX, CreditsFrame, CreditsOf, write_credits};
 pub use error::{PeerFrameError, PeerWriteError};
 pub use frame::{PeerDecoded, PeerFrame, decode_peer, peer_frame_length};
 pub use heal::{HealFrame, Sums, write_heal};

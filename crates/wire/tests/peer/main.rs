@@ -81,6 +81,10 @@ fn rewritten(frame: &PeerFrame<'_>) -> Vec<u8> {
             assert_eq!(write_terms(&mut out, &frame.terms), frame.terms.len());
         }
         PeerFrame::Acts(acts) => assert_eq!(write_acts(&mut out, acts), acts.len()),
+        PeerFrame::Credits(credits) => {
+            let list: Vec<_> = credits.credits().collect();
+            write_credits(&mut out, credits.of, &credits.positions, &list);
+        }
         PeerFrame::Clock { unix_ms } => write_clock(&mut out, *unix_ms),
     }
     out

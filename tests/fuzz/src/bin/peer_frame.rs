@@ -83,6 +83,10 @@ fn rewritten(frame: &PeerFrame<'_>) -> Vec<u8> {
         PeerFrame::Limits(it) => write_limits(&mut out, it.first, it.is_last, &it.limits),
         PeerFrame::Terms(it) => assert_eq!(write_terms(&mut out, &it.terms), it.terms.len()),
         PeerFrame::Acts(acts) => assert_eq!(write_acts(&mut out, acts), acts.len()),
+        PeerFrame::Credits(credits) => {
+            let list: Vec<_> = credits.credits().collect();
+            write_credits(&mut out, credits.of, &credits.positions, &list);
+        }
         PeerFrame::Clock { unix_ms } => write_clock(&mut out, *unix_ms),
     }
     written.expect("what was read is within its bounds");
