@@ -253,6 +253,11 @@ impl SyncLoop {
                 self.deliver(now_ns);
                 let _ = answer.send(result);
             }
+            Order::Give { giving, answer } => {
+                let result = self.machine.operate(now_ns, &giving.to_operation());
+                self.deliver(now_ns);
+                let _ = answer.send(result);
+            }
             Order::Leave { answer } => {
                 self.leavers.push(answer);
                 self.machine.leave(now_ns);

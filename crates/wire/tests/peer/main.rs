@@ -11,9 +11,9 @@ mod vectors;
 use limiter::{Bucket, Delta, Standing, Sum, When};
 use wire::peer::{
     BatchWriter, Hello, LimitNumbers, PeerDecoded, PeerFrame, PeerFrameError, Position,
-    SnapshotHead, decode_peer, write_ack, write_acts, write_answer, write_clock, write_done,
-    write_forget, write_heal, write_heal_ack, write_hello, write_leave, write_limits, write_ping,
-    write_refused, write_snapshot_chunk, write_snapshot_request, write_terms,
+    SnapshotHead, decode_peer, write_ack, write_acts, write_answer, write_clock, write_credits,
+    write_done, write_forget, write_heal, write_heal_ack, write_hello, write_leave, write_limits,
+    write_ping, write_refused, write_snapshot_chunk, write_snapshot_request, write_terms,
     write_timed_standings, write_timed_sums,
 };
 

@@ -8,7 +8,7 @@ use limiter::{Delta, Standing, Sum, When};
 use rlnode_fuzz::fuzz_target;
 use wire::peer::{
     BatchWriter, PeerDecoded, PeerFrame, decode_peer, peer_frame_length, write_ack, write_answer,
-    write_acts, write_clock, write_done, write_forget, write_heal, write_heal_ack, write_hello, write_leave, write_limits,
+    write_acts, write_credits, write_clock, write_done, write_forget, write_heal, write_heal_ack, write_hello, write_leave, write_limits,
     write_ping, write_refused, write_snapshot_chunk, write_snapshot_request, write_terms, write_timed_standings,
     write_timed_sums,
 };
