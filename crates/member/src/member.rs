@@ -261,6 +261,14 @@ impl Member {
         answer.map_err(ForgetFailure::Refused)
     }
 
+    /// Looks for peers at `peers` (as [`Settings::peers`]) from now on. Who was found at a name that is gone
+    /// stays a member until it leaves or is forgotten; whoever is new counts from when it is met. False: this
+    /// node is no member any more.
+    pub async fn set_peers(&self, peers: Vec<String>) -> bool {
+        let (answer, answered) = oneshot::channel();
+        self.order(Order::SetPeers { peers, answer }).await && answered.await.is_ok()
+    }
+
     /// Stops being a member: tells the peers what is left to tell, says goodbye, and closes the port,
     /// within about a second. The limiter goes on answering, on this node's part.
     pub async fn leave(&self) {

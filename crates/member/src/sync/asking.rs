@@ -31,6 +31,8 @@ pub(crate) struct Hold {
 pub(crate) enum Order {
     /// Forget a member.
     Forget { node: String, answer: oneshot::Sender<Result<(), ForgetError>> },
+    /// Look for peers at these names from now on, and at no others that a file named.
+    SetPeers { peers: Vec<String>, answer: oneshot::Sender<()> },
     /// Stop being a member.
     Leave { answer: oneshot::Sender<()> },
     /// Look at everything now.
