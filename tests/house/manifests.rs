@@ -47,7 +47,7 @@ const MAY_IMPORT: [(&str, &[&str]); 11] = [
 
 /// Packages of others that only some of ours may import. A name stands for its family too:
 /// `tokio` is also `tokio-util`.
-const CONFINED: [(&str, &[&str]); 10] = [
+const CONFINED: [(&str, &[&str]); 11] = [
     // Codecs of wire formats stay where bytes become types.
     ("bincode", &["rlnode-wire"]),
     ("wincode", &["rlnode-wire"]),
@@ -58,6 +58,8 @@ const CONFINED: [(&str, &[&str]); 10] = [
     ("ratatui", &["rlnode"]),
     ("foca", &["rlnode-member"]),
     ("quinn", &["rlnode-member"]),
+    // For `rlnode import`; a node that serves reads no YAML.
+    ("saphyr", &["rlnode"]),
     ("rustls", &["rlnode-member"]),
 ];
 

@@ -6,7 +6,7 @@ use crate::support::grpc::{Descriptor, GrpcClient, HealthStatus, Reply, call};
 use crate::support::{Config, Node, Surface, check, wait_until};
 
 const LIMITS: &str = "[[limit]]\nname = \"per-address\"\nkey = \"{ip}\"\nrate = \"5/h\"\n\
-                      [[limit]]\nname = \"user\"\nendpoint = \"user\"\nrate = \"60/min\"\n\
+                      [[limit]]\nname = \"user\"\nendpoint = \"user\"\nrate = \"60/h\"\n\
                       [[limit]]\nname = \"bytes\"\nendpoint = \"bytes\"\nunit = \"bytes\"\n\
                       rate = \"100/h\"\n\
                       [[envoy]]\ndomain = \"edge\"\n\
@@ -188,4 +188,56 @@ fn the_unix_socket_is_the_same_door() {
     );
     let peek = check("user", "alice").with_op(limiter::Op::Peek);
     assert_eq!(node.caller(Surface::Stream).decide(&peek).remaining, Some(59), "one bucket");
+}
+
+/// Bytes that are no question are refused one by one and counted, and nobody else suffers.
+#[test]
+fn garbage_is_refused_and_the_connection_goes_on() {
+    let node = node();
+    let mut client = GrpcClient::connect(&node);
+    let framed = |message: &[u8]| {
+        let length = u32::try_from(message.len()).expect("short").to_be_bytes();
+        [&[0], &length[..], message].concat()
+    };
+    let too_long = framed(&vec![0; 300 * 1024]);
+    // Lengths that lie, wire types that are none, text that is no text, and a group that never ends.
+    let messages: [&[u8]; 6] = [
+        b"\x0a\xff\xff\xff\xff\x0f",
+        b"\x0f",
+        b"\x0a\x01\xff",
+        b"\x0b\x0b",
+        b"\x12\x02\x0a",
+        b"\x00",
+    ];
+    let mut refused = 0;
+    for body in messages.into_iter().map(framed).chain([too_long, vec![1, 0, 0, 0, 0], vec![0; 3]])
+    {
+        let code = client.raw(body.clone());
+        assert!([3, 8, 11, 12, 13].contains(&code), "{code}: {:02x?}", body.get(..16));
+        refused += 1;
+    }
+    // A message of nothing is one without a domain.
+    assert_eq!(client.raw(framed(b"")), 3);
+    let reply = client.ask(&call("edge", &[user("alice")])).expect("the connection goes on");
+    assert_eq!(reply.statuses[0].remaining, 59);
+    let kinds = [("door", "envoy"), ("kind", "malformed")];
+    assert_eq!(node.metrics().sum("rlnode_errors_total", &kinds), refused + 1);
+}
+
+/// What callers send is never a reason to let them pass: values of any length have their limit.
+#[test]
+fn long_and_empty_values_are_limited_too() {
+    let node = node();
+    let mut client = GrpcClient::connect(&node);
+    let long = "x".repeat(60 * 1024);
+    for value in ["", &long, "y"] {
+        let descriptor = user(value);
+        let with_path =
+            Descriptor::of(&[("remote_address", "192.0.2.7"), ("path", value), ("user", value)]);
+        let question = call("edge", &[descriptor, with_path]);
+        let reply = client.ask(&question).expect("an answer");
+        assert_eq!(reply.statuses[0].name, "user", "{}", value.len());
+        assert_eq!(reply.statuses[1].name, "per-address");
+        assert_eq!(reply.statuses[0].remaining, 59, "a bucket of its own");
+    }
 }

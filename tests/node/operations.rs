@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
-use crate::support::fleet::{HUNDRED_PER_HOUR, await_left, left, spend};
+use crate::support::fleet::{HUNDRED_PER_HOUR, await_left, await_reached, left, spend};
 use crate::support::time::PATIENCE;
 use crate::support::{
     Answer, Config, Ended, Fleet, HttpConnection, Node, Place, Response, Surface, check, run,
@@ -221,7 +221,8 @@ fn an_act_on_one_node_holds_on_all() {
         wait_until("the ban holds", PATIENCE, || is_banned(node));
         wait_until("the override holds", PATIENCE, || left(node, "carol") == 5);
     }
-    let c = fleet.spawn_after(nodes.remove(2), Node::crash);
+    let c = fleet.spawn_after(nodes.remove(2), Node::crash).await_ready();
+    await_reached(&c, 3);
     assert!(is_banned(&c), "it took the bans with the counts");
     assert_eq!(left(&c, "carol"), 5);
     said(&c, &["unban", "mallory"]);

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::fleet::spend;
-use crate::support::time::PATIENCE;
+use crate::support::time::{PATIENCE, Stopwatch};
 use crate::support::{
     Answer, Config, HttpConnection, Node, Place, Surface, check, pause, run, wait_until,
 };
@@ -168,6 +168,8 @@ fn every_way_to_change_the_file_is_seen() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = linked_node(folder.path());
     let is_over = AtomicBool::new(false);
+    // A half that lay there for long on a busy machine may be met, and is refused then.
+    let mut long_halves = 0;
     std::thread::scope(|scope| {
         let asker = scope.spawn(|| {
             let mut caller = node.caller(Surface::Stream);
@@ -193,9 +195,11 @@ fn every_way_to_change_the_file_is_seen() {
         for _ in 0..3 {
             let (limit, text) = next();
             let half = text.len() / 2;
+            let since = Stopwatch::start();
             fs::write(real(), &text[..half]).expect("ours");
             pause(Duration::from_millis(100));
             fs::write(real(), &text).expect("ours");
+            long_halves += u64::from(since.elapsed() > Duration::from_millis(300));
             await_limit(limit, "in place");
         }
         for n in 0..3 {
@@ -218,7 +222,8 @@ fn every_way_to_change_the_file_is_seen() {
         is_over.store(true, Ordering::Relaxed);
         assert!(asker.join().expect("no check failed") > 100);
     });
-    assert_eq!(file_of(&node)["failed_reloads"], 0);
+    let failed = file_of(&node)["failed_reloads"].as_u64().expect("a number");
+    assert!(failed <= long_halves, "{failed} failed, {long_halves} halves lay there for long");
 }
 
 /// A node whose file is a link to one behind a link, as a volume of Kubernetes has it.

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use limiter::{Bucket, Delta, Members, Tail, When};
 
 use crate::config::MS;
+use crate::member::ME;
 
 /// Most bytes of the log of own batches. Half a second of batches is far below; above, the slowest
 /// peer is lost before the memory is.
@@ -101,7 +102,7 @@ impl Log {
         &mut self,
         lost: &[(u8, u64)],
         aware: &[(u8, u64)],
-        mut found: impl FnMut(u64, Members, &[Delta], bool),
+        mut found: impl FnMut(&Sent, Members, bool),
     ) {
         for sent in &mut self.batches {
             let unaware = lost.iter().filter(|(_, acked)| sent.seq >= *acked);
@@ -109,7 +110,8 @@ impl Log {
             if !unaware.is_empty() {
                 let aware = aware.iter().filter(|(_, acked)| sent.seq < *acked);
                 let peers = aware.fold(unaware, |peers, (index, _)| peers.with(*index));
-                found(sent.seq, peers, &sent.deltas, !std::mem::replace(&mut sent.charged, true));
+                let folds = !std::mem::replace(&mut sent.charged, true);
+                found(sent, peers, folds);
             }
         }
     }
@@ -119,6 +121,8 @@ impl Log {
 #[derive(Debug)]
 struct Received {
     at_ns: u64,
+    /// Who sent it, and its number there.
+    of: (u8, u64),
     spent: Vec<(Bucket, When, i64)>,
     /// Its spends are charges, not in the common level.
     charged: bool,
@@ -138,11 +142,11 @@ pub(crate) struct ReceiveLog {
 }
 
 impl ReceiveLog {
-    pub(crate) fn push(&mut self, at_ns: u64, deltas: &[Delta], charged: bool) {
+    pub(crate) fn push(&mut self, at_ns: u64, of: (u8, u64), deltas: &[Delta], charged: bool) {
         let spent = deltas.iter().filter(|delta| delta.spent != 0);
         let spent: Vec<_> = spent.map(|delta| (delta.bucket, delta.when, delta.spent)).collect();
         if !spent.is_empty() {
-            let received = Received { at_ns, spent, charged };
+            let received = Received { at_ns, of, spent, charged };
             self.bytes += received.bytes();
             self.batches.push_back(received);
         }
@@ -178,19 +182,24 @@ impl Unknown {
     /// the earliest. To those of `aware`, lost or not, who have acknowledged what some of the lost
     /// have not, it is owed too: a peer says what it has when it is back, and that is dropped then; but
     /// one that has started again meanwhile may have the counts of a peer that lacks it. What was in the common level is in `fold`, once, and is a charge from now on; or in
-    /// `doubtful`, where it was received earlier than that, but since `since_ns`.
+    /// `doubtful`, where it was received earlier than that, but since `since_ns`. What an operator gave back since, as
+    /// `was_given` says of a bucket and a member's batch, is in neither.
     pub(crate) fn of(
         log: &mut Log,
         received: &mut ReceiveLog,
         lost: &[(u8, u64)],
         aware: &[(u8, u64)],
         (heard_ns, since_ns): (u64, u64),
+        was_given: impl Fn(Bucket, (u8, u64)) -> bool,
     ) -> Self {
         let mut unknown = Self::default();
-        log.unknown_to(lost, aware, |seq, peers, deltas, folds| {
-            for delta in deltas.iter().filter(|delta| delta.spent != 0) {
-                let (bucket, units) = (delta.bucket, delta.spent);
+        log.unknown_to(lost, aware, |sent, peers, folds| {
+            for delta in sent.deltas.iter().filter(|delta| delta.spent != 0) {
+                let (bucket, units, seq) = (delta.bucket, delta.spent, sent.seq);
                 unknown.tail.push(Tail { bucket, peers, seq, units, when: delta.when });
+                if was_given(bucket, (ME, seq)) {
+                    continue;
+                }
                 unknown.all.push((bucket, units));
                 if folds {
                     unknown.fold.push((bucket, delta.when, units));
@@ -199,15 +208,32 @@ impl Unknown {
         });
         let recent = received.batches.iter_mut().filter(|received| received.at_ns >= since_ns);
         for batch in recent {
-            unknown.all.extend(batch.spent.iter().map(|(bucket, _, units)| (*bucket, *units)));
+            let of = batch.of;
+            let spent = || batch.spent.iter().filter(|(bucket, ..)| !was_given(*bucket, of));
+            unknown.all.extend(spent().map(|(bucket, _, units)| (*bucket, *units)));
             if !std::mem::replace(&mut batch.charged, true) {
                 let is_doubtful = batch.at_ns < heard_ns;
                 let list = if is_doubtful { &mut unknown.doubtful } else { &mut unknown.fold };
-                list.extend_from_slice(&batch.spent);
+                list.extend(spent());
             }
         }
         unknown
     }
+}
+
+/// Units of `bucket` in batches, own and received, of which `was_known` does not hold.
+pub(crate) fn unknown_units(
+    log: &Log,
+    received: &ReceiveLog,
+    bucket: Bucket,
+    was_known: impl Fn((u8, u64)) -> bool,
+) -> i64 {
+    let own = log.batches.iter().filter(|sent| !was_known((ME, sent.seq)));
+    let own = own.flat_map(|sent| &sent.deltas).map(|delta| (delta.bucket, delta.spent));
+    let theirs = received.batches.iter().filter(|batch| !was_known(batch.of));
+    let theirs = theirs.flat_map(|batch| &batch.spent).map(|(bucket, _, units)| (*bucket, *units));
+    let of_bucket = own.chain(theirs).filter(|(of, _)| *of == bucket);
+    of_bucket.fold(0, |sum: i64, (_, units)| sum.saturating_add(units))
 }
 
 /// Nobody is missing any more: every charge is in the common level again.
@@ -268,28 +294,54 @@ mod tests {
         let (mut log, mut received) = (Log::new(), ReceiveLog::default());
         log.push(0, vec![delta(1, 10)], 0, false);
         log.push(1, vec![delta(1, 20), delta(2, 0)], 0, true);
-        received.push(100, &[delta(3, 5)], false);
-        received.push(200, &[delta(3, 6)], false);
-        let first =
-            Unknown::of(&mut log, &mut received, &[(1, 1), (2, 0)], &[(1, 1), (3, 2)], (150, 150));
+        received.push(100, (1, 0), &[delta(3, 5)], false);
+        received.push(200, (1, 1), &[delta(3, 6)], false);
+        let first = Unknown::of(
+            &mut log,
+            &mut received,
+            &[(1, 1), (2, 0)],
+            &[(1, 1), (3, 2)],
+            (150, 150),
+            |_, _| false,
+        );
         let tail: Vec<_> = first.tail.iter().map(|t| (t.seq, t.units, t.peers)).collect();
         let all = Members::only(1).with(2).with(3);
         assert_eq!(tail, [(0, 10, all), (1, 20, all)]);
         assert_eq!(units(&first.fold), [(1, 10), (3, 6)]);
         let all: Vec<_> = first.all.iter().map(|(bucket, units)| (bucket.hash, *units)).collect();
         assert_eq!(all, [(1, 10), (1, 20), (3, 6)]);
-        let second = Unknown::of(&mut log, &mut received, &[(3, 0)], &[], (0, 0));
+        let second = Unknown::of(&mut log, &mut received, &[(3, 0)], &[], (0, 0), |_, _| false);
         assert_eq!(units(&second.fold), [(3, 5)]);
         settle_charges(&mut log, &mut received);
-        let third = Unknown::of(&mut log, &mut received, &[(1, 1)], &[], (300, 300));
+        let third = Unknown::of(&mut log, &mut received, &[(1, 1)], &[], (300, 300), |_, _| false);
         assert_eq!(units(&third.fold), [(1, 20)]);
+    }
+
+    #[test]
+    fn what_an_operator_gave_back_is_folded_no_more() {
+        let (mut log, mut received) = (Log::new(), ReceiveLog::default());
+        log.push(0, vec![delta(1, 10), delta(2, 7)], 100, false);
+        log.push(1, vec![delta(1, -15)], 200, false);
+        log.push(2, vec![delta(1, 1)], 201, false);
+        received.push(100, (2, 8), &[delta(1, 5), delta(2, 3)], false);
+        received.push(201, (2, 9), &[delta(1, 2)], false);
+        let was_given =
+            |bucket: Bucket, of| bucket.hash == 1 && [(ME, 0), (ME, 1), (2, 8)].contains(&of);
+        let unknown = Unknown::of(&mut log, &mut received, &[(1, 0)], &[], (0, 0), was_given);
+        let owed: Vec<_> = unknown.tail.iter().map(|tail| tail.units).collect();
+        assert_eq!(owed, [10, 7, -15, 1], "who was lost is owed all the same");
+        assert_eq!(units(&unknown.fold), [(2, 7), (1, 1), (2, 3), (1, 2)]);
+        assert_eq!(unknown.all.len(), 4);
+        let (one, two) = (Bucket { slot: 0, hash: 1 }, Bucket { slot: 0, hash: 2 });
+        assert_eq!(unknown_units(&log, &received, one, |of| was_given(one, of)), 3);
+        assert_eq!(unknown_units(&log, &received, two, |of| was_given(two, of)), 10);
     }
 
     #[test]
     fn what_was_received_is_remembered_for_a_while() {
         let mut received = ReceiveLog::default();
-        received.push(0, &[delta(1, 1)], false);
-        received.push(RECEIVED_NS, &[delta(1, 1)], false);
+        received.push(0, (1, 0), &[delta(1, 1)], false);
+        received.push(RECEIVED_NS, (1, 1), &[delta(1, 1)], false);
         assert_eq!(received.batches.len(), 2);
         received.drop_old(RECEIVED_NS + 1);
         assert_eq!(received.batches.len(), 1);

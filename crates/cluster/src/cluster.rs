@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use limiter::{Bucket, Limiter, View};
+use limiter::{Bucket, Limiter, Operated, Operation, OperationError, View};
 
 use crate::hold::Held;
 use crate::member::Table;
@@ -111,6 +111,19 @@ impl<W> Cluster<W> {
     pub fn forget(&mut self, now_ns: u64, name: &str) -> Result<(), ForgetError> {
         self.node.run(now_ns);
         self.node.forget_by_name(now_ns, name)
+    }
+
+    /// An operator acts on a key, here and on every node.
+    ///
+    /// # Errors
+    /// See [`OperationError`]; nothing is changed.
+    pub fn operate(
+        &mut self,
+        now_ns: u64,
+        operation: &Operation<'_>,
+    ) -> Result<Operated, OperationError> {
+        self.node.run(now_ns);
+        self.node.operate(now_ns, operation)
     }
 
     /// The next thing to do; none: wait for what comes.

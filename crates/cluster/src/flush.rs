@@ -171,6 +171,7 @@ impl Node {
         }
         let links: Vec<_> = self.table.links().map(|(_, link)| link.id).collect();
         let is_charged = !self.table.is_whole();
+        let buckets: Vec<_> = deltas.iter().map(|delta| delta.bucket).collect();
         while !deltas.is_empty() {
             let seq = self.next_seq;
             let mut bytes = Vec::new();
@@ -179,6 +180,11 @@ impl Node {
             writer.finish();
             let rest = deltas.split_off(written.min(deltas.len()));
             let frame: Arc<[u8]> = bytes.into();
+            let terms = self.terms_of(now_ns, deltas.iter().map(|delta| delta.bucket));
+            for link in &links {
+                self.send_terms(*link, Channel::Ordered, &terms);
+            }
+            self.send_credits_of(seq, &deltas);
             for link in &links {
                 self.send(*link, Channel::Ordered, Arc::clone(&frame));
             }
@@ -189,6 +195,8 @@ impl Node {
             self.log.push(seq, deltas, now_ns, is_charged);
             deltas = rest;
         }
+        // What one flush tells of a bucket may go in two batches.
+        self.credits.told(buckets.into_iter());
         self.settle(now_ns);
         true
     }

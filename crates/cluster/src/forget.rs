@@ -138,6 +138,7 @@ impl Node {
         if let Some(join) = &mut self.join {
             join.lost(now_ns, gone);
         }
+        self.credits.forget(gone);
         self.limiter.forget(now_ns, &self.table.view(), gone);
         if self.table.is_whole() {
             settle_charges(&mut self.log, &mut self.received);

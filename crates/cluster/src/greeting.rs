@@ -3,7 +3,7 @@
 use std::hash::Hasher;
 
 use siphasher::sip128::{Hasher128, SipHasher24};
-use wire::peer::{Hello, PEER_VERSION_MAX, PEER_VERSION_MIN, Refusal};
+use wire::peer::{Hello, LimitNumbers, PEER_VERSION_MAX, PEER_VERSION_MIN, Refusal};
 
 use crate::clock::skew_ms;
 use crate::slots::{OwnLimits, SlotMap};
@@ -28,6 +28,9 @@ pub(crate) struct Greeting {
     pub(crate) members: Vec<String>,
     /// It expects members that it never met: whoever they are, it owes them what it spent.
     pub(crate) expects_more: bool,
+    /// Its limits by slot.
+    pub(crate) limits: Vec<LimitNumbers>,
+    /// What they are here.
     pub(crate) slots: SlotMap,
     /// Its wall clock less this node's, in milliseconds; none where one of them is not known.
     pub(crate) skew_ms: Option<i64>,
@@ -39,9 +42,14 @@ impl Greeting {
         let known_ms = unix_ms.filter(|_| hello.unix_ms != 0);
         let skew_ms = known_ms.map(|unix_ms| skew_ms(hello.unix_ms, unix_ms));
         let began = hello.capabilities & BEGAN != 0;
-        let Hello { node, region, life, synced, members, size, .. } = hello;
+        let Hello { node, region, life, synced, members, size, limits, .. } = hello;
         let expects_more = size as usize > members.len();
-        Self { node, region, life, synced, began, members, expects_more, slots, skew_ms }
+        Self { node, region, life, synced, began, members, expects_more, limits, slots, skew_ms }
+    }
+
+    /// Finds anew which limits of the peer are which of `own`.
+    pub(crate) fn map_slots(&mut self, own: &OwnLimits) {
+        self.slots = SlotMap::new(own, &self.limits);
     }
 }
 

@@ -30,6 +30,13 @@ impl Node {
         let nothing = sums.is_empty().then_some((&[][..], &[][..]));
         let mut heals = heals.chain(nothing).peekable();
         while let Some((levels, timed)) = heals.next() {
+            let terms = self.terms_of(now_ns, levels.iter().map(|sum| sum.bucket));
+            self.send_terms(id, Channel::Ordered, &terms);
+            self.send_credits_owed(
+                index,
+                self.next_seq,
+                if levels.is_empty() { timed } else { levels },
+            );
             self.send_timed_sums(now_ns, id, self.next_seq, timed);
             let mut bytes = Vec::new();
             let numbers = (self.next_seq, self.upto);
@@ -50,7 +57,8 @@ impl Node {
         let is_synced = self.is_synced();
         let Some(peer) = self.table.peers.get_mut(&index) else { return };
         let Some(link) = &mut peer.link else { return };
-        let Ok(timed) = link.parts.take_sums(heal.seq) else {
+        let parts = (link.parts.take_sums(heal.seq), link.parts.take_credited(heal.seq));
+        let (Ok(timed), Some(credited)) = parts else {
             return self.refuse_torn(now_ns, index);
         };
         let is_owed =
@@ -70,9 +78,11 @@ impl Node {
                 let sums: Vec<_> = told.filter_map(|sum| slots.sum(sum)).collect();
                 self.counts.unknown_limits += (told_len - sums.len()) as u64;
                 self.counts.sums_received += sums.len() as u64;
-                self.limiter.charge_sums(now_ns, &sums);
+                let life = peer.life;
+                self.charge_sums(now_ns, (index, life), &credited, &sums);
             }
         }
+        let Some(link) = self.table.link_mut(index) else { return };
         if heal.last {
             link.upto = heal.upto;
             link.heal_in = true;

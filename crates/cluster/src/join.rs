@@ -15,6 +15,7 @@ use crate::config::{MS, SECOND};
 use crate::coverage::Coverage;
 use crate::greeting::Greeting;
 use crate::node::Node;
+use crate::operation::{Batch, Credited};
 use crate::parts::buckets_of;
 use crate::{Cause, Note};
 
@@ -35,11 +36,19 @@ const CHUNKS_MAX: usize = 65_536;
 
 /// A batch that waits for the snapshot.
 #[derive(Debug)]
-struct Kept {
-    index: u8,
-    life: u64,
-    seq: u64,
-    deltas: Vec<Delta>,
+pub(crate) struct Kept {
+    pub(crate) index: u8,
+    pub(crate) life: u64,
+    pub(crate) seq: u64,
+    pub(crate) deltas: Vec<Delta>,
+    pub(crate) credited: Vec<Credited>,
+}
+
+impl Kept {
+    fn batch(&self) -> Batch<'_> {
+        let Self { index, life, seq, .. } = *self;
+        Batch { index, life, seq, credited: &self.credited }
+    }
 }
 
 /// How far a node is that does not know the counts.
@@ -58,6 +67,8 @@ pub(crate) struct Join {
     buckets: u64,
     kept: Vec<Kept>,
     kept_bytes: usize,
+    /// What in the snapshot waits for late spends.
+    credited: Vec<Credited>,
     /// The node knew the counts before, and keeps what it owes.
     is_rejoin: bool,
     /// Others were cut off with it, whose spends it knows and the rest may not.
@@ -80,6 +91,7 @@ impl Join {
             buckets: 0,
             kept: Vec::new(),
             kept_bytes: 0,
+            credited: Vec::new(),
             is_rejoin: false,
             has_company: false,
             own: None,
@@ -92,9 +104,12 @@ impl Join {
     }
 
     /// Keeps a batch; false: there is no room for it.
-    pub(crate) fn keep(&mut self, index: u8, life: u64, seq: u64, deltas: Vec<Delta>) -> bool {
-        self.kept_bytes += size_of::<Kept>() + deltas.len() * size_of::<Delta>();
-        self.kept.push(Kept { index, life, seq, deltas });
+    pub(crate) fn keep(&mut self, kept: Kept) -> bool {
+        let credits = kept.credited.iter().map(|credited| credited.credits.len()).sum::<usize>();
+        self.kept_bytes += size_of::<Kept>()
+            + kept.deltas.len() * size_of::<Delta>()
+            + credits * size_of::<(Bucket, u64)>();
+        self.kept.push(kept);
         self.kept_bytes <= KEPT_BYTES_MAX
     }
 
@@ -103,6 +118,7 @@ impl Join {
         self.gather_ns.get_or_insert(now_ns);
         self.coverage = Coverage::default();
         self.buckets = 0;
+        self.credited.clear();
         self.server = None;
         self.asked_ns = None;
         self.own = None;
@@ -163,6 +179,7 @@ impl Node {
         let has_company = had_company || !self.table.counted().is_empty();
         self.lose(now_ns, self.table.linked(), Cause::Rejoined);
         self.coverage = None;
+        self.credits.clear();
         self.serving.clear();
         self.counts.joins += 1;
         self.join = Some(Join { is_rejoin, has_company, ..Join::new(now_ns) });
@@ -251,7 +268,8 @@ impl Node {
         let positions = self.positions(now_ns);
         let (head, standings) = (&chunk.head, chunk.standings());
         let Some(link) = self.table.link_mut(index) else { return };
-        let Ok(timed) = link.parts.take_standings(head.first) else {
+        let parts = (link.parts.take_standings(head.first), link.parts.take_waiting(head.first));
+        let (Ok(timed), Some(credited)) = parts else {
             return self.refuse_torn(now_ns, index);
         };
         let slots = &link.greeting.slots;
@@ -274,6 +292,7 @@ impl Node {
             standings.chain(timed).filter_map(|standing| slots.standing(standing)).collect();
         self.counts.unknown_limits += (len - standings.len()) as u64;
         join.buckets += buckets_of(&standings);
+        join.credited.extend(credited);
         // Read before the levels are overwritten.
         let own = join.is_rejoin.then(|| {
             join.own.get_or_insert_with(|| {
@@ -322,7 +341,7 @@ impl Node {
     fn finish_join(&mut self, now_ns: u64, server: u8, head: &SnapshotHead) {
         let Some(join) = self.join.take() else { return };
         self.began_alone = self.table.link(server).is_some_and(|link| link.greeting.began);
-        let Join { coverage, kept, buckets, .. } = join;
+        let Join { coverage, kept, buckets, credited, .. } = join;
         for (index, peer) in &mut self.table.peers {
             let life = peer.life;
             if life == 0 {
@@ -335,14 +354,8 @@ impl Node {
                 peer.next = peer.next.max(coverage.bounds(*index, life).0);
             }
         }
-        for batch in kept {
-            let mut deltas = batch.deltas;
-            let is_current = self.is_current(batch.index, batch.life);
-            deltas.retain(|delta| {
-                coverage.lacks(delta, batch.index, batch.life, batch.seq, is_current)
-            });
-            self.apply(now_ns, &deltas);
-        }
+        self.take_credits(now_ns, &credited);
+        self.replay(now_ns, kept, Some(&coverage));
         self.coverage = Some(coverage);
         self.counts.buckets_taken += buckets;
         self.note(Note::Joined { from: self.table.name(server), buckets });
@@ -361,10 +374,23 @@ impl Node {
 
     /// Applies what was kept by a node that begins with nothing.
     pub(crate) fn apply_kept(&mut self, now_ns: u64, join: Join) {
-        for batch in join.kept {
-            if self.is_current(batch.index, batch.life) {
-                self.apply(now_ns, &batch.deltas);
-            }
+        self.replay(now_ns, join.kept, None);
+    }
+
+    /// Applies the batches `kept`, where the snapshot that `coverage` tells of lacks them.
+    fn replay(&mut self, now_ns: u64, kept: Vec<Kept>, coverage: Option<&Coverage>) {
+        // What operators gave back comes last: what it is for is kept with it, and is there by then.
+        let (given, spent): (Vec<_>, Vec<_>) =
+            kept.into_iter().partition(|kept| !kept.credited.is_empty());
+        for mut batch in spent.into_iter().chain(given) {
+            let is_current = self.is_current(batch.index, batch.life);
+            let mut deltas = std::mem::take(&mut batch.deltas);
+            deltas.retain(|delta| {
+                coverage.map_or(is_current, |coverage| {
+                    coverage.lacks(delta, batch.index, batch.life, batch.seq, is_current)
+                })
+            });
+            self.apply(now_ns, batch.batch(), deltas);
         }
     }
 

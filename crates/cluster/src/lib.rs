@@ -18,14 +18,19 @@
 //! | `flush.rs`, `batch.rs`, `receive.rs` | batches out, batches in, acknowledgements |
 //! | `detect.rs`, `split.rs`, `heal.rs` | a peer falls silent, is lost, and is counted again |
 //! | `parts.rs` | heals and snapshots of windows and logs, which take several frames |
+//! | `acts.rs` | bans and numbers of single keys |
+//! | `renew.rs` | other limits, and numbers that calls bring |
+//! | `operation.rs`, `credit.rs` | what operators do to keys; what they gave back and waits for late spends |
 //! | `clock.rs` | how far the wall clocks of peers are off |
 //! | `status.rs`, `notes.rs` | what people see |
 
+mod acts;
 mod batch;
 mod clock;
 mod cluster;
 mod config;
 mod coverage;
+mod credit;
 mod detect;
 mod flush;
 mod forget;
@@ -38,9 +43,11 @@ mod link;
 mod member;
 mod node;
 mod notes;
+mod operation;
 mod output;
 mod parts;
 mod receive;
+mod renew;
 mod serve;
 mod slots;
 mod split;

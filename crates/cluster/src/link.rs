@@ -47,6 +47,8 @@ struct Said {
     is_synced: bool,
     /// How many members it has forgotten: the other may be one that is listed as a member.
     forgotten: u64,
+    /// Number of the limits in force.
+    plan_number: u64,
 }
 
 impl Attempt {
@@ -178,7 +180,11 @@ impl Node {
     }
 
     fn said(&self) -> Said {
-        Said { is_synced: self.is_synced(), forgotten: self.table.removed }
+        Said {
+            is_synced: self.is_synced(),
+            forgotten: self.table.removed,
+            plan_number: self.plan_number,
+        }
     }
 
     /// Whether this node takes a further link, to the node `name`.
@@ -257,6 +263,11 @@ impl Node {
         let Some(attempt) = self.attempts.remove(&id) else { return };
         self.lose(now_ns, Members::only(index), Cause::Replaced);
         let Some(peer) = self.table.peers.get_mut(&index) else { return };
+        if greeting.synced && peer.life != 0 && peer.life != greeting.life {
+            // It took the counts of another peer, which may have had it from here: given twice it would be too
+            // much, and what is lacking comes back by itself.
+            self.limiter.given_forgotten(index);
+        }
         if peer.life != greeting.life {
             (peer.life, peer.next) = (greeting.life, 0);
         }
@@ -290,6 +301,8 @@ impl Node {
             rtt_ns: None,
             skew,
             parts: Parts::new(),
+            acts_told: 0,
+            limits_coming: Vec::new(),
         });
         self.links.insert(id, index);
         if is_new {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use limiter::{MEMBERS_MAX, Members, View, ViewMember, member_id};
-use wire::peer::Cursor;
+use wire::peer::{Cursor, LimitNumbers};
 
 use crate::LinkId;
 use crate::clock::Skew;
@@ -69,6 +69,10 @@ pub(crate) struct Link {
     pub(crate) skew: Skew,
     /// Parts of a heal and of a chunk that have not come.
     pub(crate) parts: Parts,
+    /// The change up to which the peer was told what operators did.
+    pub(crate) acts_told: u64,
+    /// Parts of the peer's new limits that came.
+    pub(crate) limits_coming: Vec<LimitNumbers>,
 }
 
 /// A name has no place in the table: [`MEMBERS_MAX`] members are known already.
@@ -101,6 +105,11 @@ impl Table {
         };
         table.resize(expect, now_ns);
         table
+    }
+
+    /// Whether this node has that name.
+    pub(crate) fn is_me(&self, name: &str) -> bool {
+        self.me == name
     }
 
     /// Members, this node included: N.

@@ -9,6 +9,7 @@ use wire::peer::{PeerDecoded, PeerFrame, Refusal, decode_peer};
 use crate::batch::{Log, ReceiveLog};
 use crate::config::{DETECT_NS, MS};
 use crate::coverage::Coverage;
+use crate::credit::Credits;
 use crate::flush::Pace;
 use crate::forget::Leaving;
 use crate::join::Join;
@@ -30,6 +31,8 @@ pub(crate) struct Node {
     pub(crate) limiter: Arc<Limiter>,
     /// Random number of this start of the process.
     pub(crate) life: u64,
+    /// Number of the limits in force that peers were told of.
+    pub(crate) plan_number: u64,
     pub(crate) limits: OwnLimits,
     pub(crate) table: Table,
     /// Handshakes in progress.
@@ -56,6 +59,7 @@ pub(crate) struct Node {
     /// A peer refused this node for what it is, last at this time.
     pub(crate) turned_away_ns: Option<u64>,
     pub(crate) serving: Vec<Serving>,
+    pub(crate) credits: Credits,
     /// Who is reached changed last at this time.
     pub(crate) changed_ns: u64,
     /// The first of the peers that wait to be counted was ready at this time.
@@ -78,6 +82,7 @@ pub(crate) struct Node {
 impl Node {
     pub(crate) fn new(config: Config, limiter: Arc<Limiter>, life: u64, now_ns: u64) -> Self {
         let mut node = Self {
+            plan_number: limiter.plan_number(),
             limits: OwnLimits::of(&limiter.plan()),
             table: Table::new(&config.node, config.expect, now_ns),
             attempts: BTreeMap::new(),
@@ -94,6 +99,7 @@ impl Node {
             coverage: None,
             turned_away_ns: None,
             serving: Vec::new(),
+            credits: Credits::default(),
             changed_ns: now_ns,
             countable_ns: None,
             is_ready: false,
@@ -129,6 +135,7 @@ impl Node {
         let slept_ns = now_ns.saturating_sub(self.ran_ns);
         self.ran_ns = self.ran_ns.max(now_ns);
         self.limiter.set_alive_until(now_ns.saturating_add(DETECT_NS));
+        self.renew_limits();
         if slept_ns > DETECT_NS {
             let links = self.table.links();
             let silent = links.filter(|(_, link)| now_ns.saturating_sub(link.heard_ns) > DETECT_NS);
@@ -178,6 +185,10 @@ impl Node {
             PeerFrame::SnapshotChunk(chunk) => self.handle_chunk(now_ns, index, chunk),
             PeerFrame::TimedSums(timed) => self.handle_timed_sums(now_ns, index, timed),
             PeerFrame::TimedStandings(timed) => self.handle_timed_standings(now_ns, index, timed),
+            PeerFrame::Limits(limits) => self.handle_limits(now_ns, index, limits),
+            PeerFrame::Terms(frame) => self.limiter.take_carried_terms(now_ns, &frame.terms),
+            PeerFrame::Acts(acts) => self.handle_acts(now_ns, acts),
+            PeerFrame::Credits(credits) => self.handle_credits(now_ns, index, credits),
             PeerFrame::Clock { unix_ms } => self.handle_clock(now_ns, index, unix_ms),
             PeerFrame::Leave => self.handle_leave(now_ns, index),
             PeerFrame::Forget { name } => self.handle_forget(now_ns, name),
@@ -222,6 +233,8 @@ impl Node {
         self.flush_due(now_ns);
         self.step_serving(now_ns);
         self.step_clocks(now_ns);
+        self.tell_acts(now_ns);
+        self.tidy_credits(now_ns);
         self.step_leaving(now_ns);
         self.update_freshness(now_ns);
         self.acknowledge();
@@ -237,6 +250,7 @@ impl Node {
             Some(self.flush_due_ns()),
             self.serving_due_ns(),
             self.clocks_due_ns(),
+            self.credits.tidy_due_ns(),
             self.leaving_due_ns(now_ns),
         ];
         // Never at once: what is due was done.

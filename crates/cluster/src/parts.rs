@@ -12,6 +12,7 @@ use wire::peer::{
 
 use crate::LinkId;
 use crate::node::Node;
+use crate::operation::Credited;
 use crate::output::Channel;
 
 /// Most timed standings of one chunk: as many as a chunk is cut at, and what the buckets of one hash,
@@ -23,6 +24,10 @@ const STANDINGS_MAX: usize = 4 * SNAPSHOT_STANDINGS_MAX;
 pub(crate) struct Parts {
     sums: Part<Sum, HEAL_SUMS_MAX>,
     standings: Part<Standing, STANDINGS_MAX>,
+    /// Of a batch or a heal.
+    pub(crate) credited: Vec<Credited>,
+    /// Of a chunk.
+    pub(crate) waiting: Vec<Credited>,
 }
 
 /// Entries of the frame of this number, at most `MAX`.
@@ -64,7 +69,8 @@ impl<T, const MAX: usize> Part<T, MAX> {
 
 impl Parts {
     pub(crate) fn new() -> Self {
-        Self { sums: Part::new(), standings: Part::new() }
+        let (credited, waiting) = (Vec::new(), Vec::new());
+        Self { sums: Part::new(), standings: Part::new(), credited, waiting }
     }
 
     /// The timed sums of the heal `seq`, which came.

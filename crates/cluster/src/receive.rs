@@ -3,7 +3,9 @@
 use limiter::{Bucket, Delta};
 use wire::peer::BatchFrame;
 
+use crate::join::Kept;
 use crate::node::Node;
+use crate::operation::Batch;
 use crate::output::Effect;
 
 impl Node {
@@ -12,6 +14,9 @@ impl Node {
         let Some(peer) = self.table.peers.get_mut(&index) else { return };
         let Some(link) = &mut peer.link else { return };
         link.ack_due = true;
+        let Some(credited) = link.parts.take_credited(batch.seq) else {
+            return self.refuse_torn(now_ns, index);
+        };
         self.counts.batches_received += 1;
         self.counts.sections_skipped += u64::from(batch.skipped);
         if batch.seq < peer.next {
@@ -23,19 +28,25 @@ impl Node {
         let told = batch.deltas(now_ns);
         let told_len = told.len();
         let deltas = told.filter_map(|delta| slots.delta(delta));
-        let mut deltas: Vec<_> = deltas.map(|delta| self.limiter.bounded(delta)).collect();
+        // What an operator gives back fills the bucket at the most, however much it is.
+        let is_given = |delta: &Delta| {
+            delta.spent < 0 && credited.iter().any(|credited| credited.has(delta.bucket))
+        };
+        let bounded = |delta| if is_given(&delta) { delta } else { self.limiter.bounded(delta) };
+        let mut deltas: Vec<_> = deltas.map(bounded).collect();
         self.counts.deltas_received += told_len as u64;
         self.counts.unknown_limits += (told_len - deltas.len()) as u64;
         let life = peer.life;
         if let Some(join) = &mut self.join {
-            if !join.keep(index, life, batch.seq, deltas) {
+            if !join.keep(Kept { index, life, seq: batch.seq, deltas, credited }) {
                 self.counts.join_overflows += 1;
                 self.join_anew(now_ns);
             }
             return;
         }
         self.drop_covered(index, batch.seq, &mut deltas);
-        let publish = self.apply(now_ns, &deltas);
+        let batch = Batch { index, life, seq: batch.seq, credited: &credited };
+        let publish = self.apply(now_ns, batch, deltas);
         // Acknowledging a claim while own spends of the bucket are unknown would let two nodes use
         // the same share. The acknowledgement follows this batch on the same stream.
         self.bound_log(now_ns);
@@ -46,11 +57,17 @@ impl Node {
         }
     }
 
-    /// Charges `deltas` of a peer, and gives what must be published before they are acknowledged.
-    pub(crate) fn apply(&mut self, now_ns: u64, deltas: &[Delta]) -> Vec<Bucket> {
+    /// Charges `deltas` of a peer's `batch`, and gives what must be published before they are acknowledged.
+    pub(crate) fn apply(
+        &mut self,
+        now_ns: u64,
+        batch: Batch<'_>,
+        mut deltas: Vec<Delta>,
+    ) -> Vec<Bucket> {
         let mut publish = Vec::new();
-        self.limiter.receive(now_ns, deltas, self.is_calm(now_ns), &mut publish);
-        self.received.push(now_ns, deltas, !self.table.is_whole());
+        self.receive(now_ns, batch, &mut deltas, &mut publish);
+        let of = (batch.index, batch.seq);
+        self.received.push(now_ns, of, &deltas, !self.table.is_whole());
         publish
     }
 

@@ -145,6 +145,9 @@ impl Node {
             members: self.table.names(),
         };
         let (levels, timed) = split_standings(standings);
+        let terms = self.terms_of(now_ns, levels.iter().map(|standing| standing.bucket));
+        self.send_terms(id, Channel::Bulk, &terms);
+        self.send_credits_waiting(index, (first, last));
         self.send_timed_standings(now_ns, id, first, &timed);
         let mut bytes = Vec::new();
         if write_snapshot_chunk(&mut bytes, &head, &levels).is_ok() {

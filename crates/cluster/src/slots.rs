@@ -8,6 +8,10 @@ use wire::peer::LimitNumbers;
 /// A slot that no limit has: one that had it was taken out while the node ran. No limit counts without units.
 const VACANT: LimitNumbers = LimitNumbers { id: 0, burst: 0, per_ns: 0, per_unit: 0 };
 
+/// The carried limit: peers are told the numbers of each bucket before what counts by them, so that a tick is a
+/// tick.
+const CARRIED: LimitNumbers = LimitNumbers { id: 0, burst: 0, per_ns: 0, per_unit: 1 };
+
 /// This node's limits as a hello carries them, and where each stands.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnLimits {
@@ -25,8 +29,12 @@ impl OwnLimits {
                 own.numbers.resize(slot + 1, VACANT);
                 own.names.resize(slot + 1, String::new());
             }
+            let id = rule.id();
             let Numbers { burst, per_ns, per_unit } = rule.numbers().unwrap_or_default();
-            own.numbers[slot] = LimitNumbers { id: rule.id(), burst, per_ns, per_unit };
+            own.numbers[slot] = match rule.is_carried() {
+                true => LimitNumbers { id, ..CARRIED },
+                false => LimitNumbers { id, burst, per_ns, per_unit },
+            };
             own.names[slot] = rule.name().to_owned();
             own.by_id.insert(rule.id(), rule.slot());
         }
@@ -65,6 +73,10 @@ impl SlotMap {
         let mut map = Self::default();
         let mut met = vec![false; own.numbers.len()];
         for numbers in theirs {
+            if *numbers == VACANT {
+                map.slots.push(None);
+                continue;
+            }
             let slot = own.by_id.get(&numbers.id).copied();
             let mapped = slot.and_then(|slot| {
                 let ours = own.numbers.get(usize::from(slot))?;
@@ -82,13 +94,19 @@ impl SlotMap {
             map.unknown_here += usize::from(slot.is_none());
             map.slots.push(mapped);
         }
-        let missing = (0..).zip(met).filter(|(_, met)| !met);
+        let is_vacant = |slot: u16| own.numbers.get(usize::from(slot)) == Some(&VACANT);
+        let missing = (0..).zip(met).filter(|(slot, met)| !met && !is_vacant(*slot));
         map.unknown_there = missing.map(|(slot, _)| own.name(slot)).collect();
         map
     }
 
     fn mapped(&self, slot: u16) -> Option<Mapped> {
         self.slots.get(usize::from(slot)).copied().flatten()
+    }
+
+    /// A bucket of the peer in this node's terms; none for a limit that counts nothing here.
+    pub(crate) fn bucket(&self, bucket: Bucket) -> Option<Bucket> {
+        Some(Bucket { slot: self.mapped(bucket.slot)?.slot, ..bucket })
     }
 
     /// A delta of the peer in this node's terms; none for a limit that counts nothing here.

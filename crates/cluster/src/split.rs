@@ -46,7 +46,9 @@ impl Node {
         let linked = self.table.links().filter(|(_, link)| link.heal_out);
         aware.extend(linked.map(|(index, link)| (index, link.acked)));
         let times = (heard_ns, since_ns);
-        let unknown = Unknown::of(&mut self.log, &mut self.received, &lost, &aware, times);
+        let (log, received, credits) = (&mut self.log, &mut self.received, &self.credits);
+        let was_given = |bucket, of| credits.was_given(bucket, of);
+        let unknown = Unknown::of(log, received, &lost, &aware, times, was_given);
         let owed = unknown.tail.iter().fold(Members::EMPTY, |all, tail| all.union(tail.peers));
         self.mark_owed(owed.minus(self.table.linked()));
         self.limiter.lose(

@@ -132,6 +132,8 @@ pub struct Status {
     pub log_bytes: u64,
     /// Handshakes in progress.
     pub handshakes: usize,
+    /// Buckets of which an operator gave back what waits here for spends that have not arrived.
+    pub credits: usize,
     /// What was counted since the start.
     pub counts: Counts,
     /// What the shares did since the start.
@@ -195,6 +197,12 @@ pub struct Counts {
     pub heals_received: u64,
     /// Sums in heals received.
     pub sums_received: u64,
+    /// Bans and overrides of keys sent.
+    pub acts_sent: u64,
+    /// Bans and overrides of keys received.
+    pub acts_received: u64,
+    /// Bans and overrides of keys received for which there was no room.
+    pub acts_dropped: u64,
     /// Bytes of frames sent, to all peers.
     pub bytes_sent: u64,
     /// Bytes of frames received.
@@ -229,6 +237,8 @@ pub struct Counts {
     pub snapshots_deferred: u64,
     /// Buckets given in snapshots.
     pub buckets_given: u64,
+    /// Buckets of which an operator gave something back that found no room to wait for late spends.
+    pub credits_dropped: u64,
 }
 
 impl Node {
@@ -264,7 +274,8 @@ impl Node {
             log_batches: self.log.unacknowledged(0).0 as u64,
             log_bytes: (self.log.bytes() + self.received.bytes()) as u64,
             handshakes: self.attempts.len(),
-            counts: self.counts,
+            credits: self.credits.waiting().count(),
+            counts: Counts { credits_dropped: self.credits.dropped, ..self.counts },
             shares: self.limiter.share_counts(),
         }
     }

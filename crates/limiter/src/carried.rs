@@ -5,9 +5,9 @@ use crate::force::InForce;
 use crate::hit::{Hit, State};
 use crate::identity::Identity;
 use crate::rule::{Allowance, Rule};
-use crate::share::SharedBucket;
+use crate::share::{FleetEvent, SharedBucket};
 use crate::template::KeyTemplate;
-use crate::{Accuracy, Limit, Limiter, Plan, Quota, Rate, Request, RequestError};
+use crate::{Accuracy, Bucket, Limit, Limiter, Plan, Quota, Rate, Request, RequestError};
 
 /// Name of the limit whose numbers each call carries, as `CL.THROTTLE` does. All such calls share it, and
 /// the key alone is the bucket.
@@ -35,7 +35,7 @@ impl Terms {
     /// ```
     /// use limiter::{Rate, Terms};
     ///
-    /// let terms = |burst, count, seconds| {
+    /// let terms = |burst, count, seconds: u64| {
     ///     Terms { burst, rate: Rate { count, period_ns: seconds * 1_000_000_000 } }
     /// };
     /// assert!(terms(16, 30, 60).make_a_bucket());
@@ -97,17 +97,39 @@ impl Limiter {
         Ok(Hit { slot, rule, cost, terms: Some(terms), state, denial: None })
     }
 
-    /// The carried limit as it applies to `request`, by the numbers of the last call; none: there was none
-    /// that counts still.
-    pub(crate) fn carried_hit_again<'p>(
+    /// The numbers of those of `buckets` that are of the carried limit, each by its hash: what peers must know
+    /// before they count in them.
+    pub fn carried_terms(
         &self,
         now_ns: u64,
-        force: &'p InForce,
-        request: &Request<'_>,
-    ) -> Option<Hit<'p>> {
-        let hash = self.carried_hash(force.carried()?, request);
-        let terms = self.store().with(hash, now_ns, force, |shard, _| shard.terms(hash))?;
-        self.carried_hit(force, request, terms).ok()
+        buckets: impl Iterator<Item = Bucket>,
+    ) -> Vec<(u64, Terms)> {
+        let force = self.steady();
+        let Some(slot) = force.carried().map(|rule| rule.slot) else { return Vec::new() };
+        let carried = buckets.filter(|bucket| bucket.slot == slot).map(|bucket| bucket.hash);
+        let terms = carried.filter_map(|hash| {
+            let terms = self.store().with(hash, now_ns, &force, |shard, _| shard.terms(hash));
+            Some((hash, terms?))
+        });
+        terms.collect()
+    }
+
+    /// Takes over the numbers of carried buckets that a peer counts by. What was used is kept, in units. Numbers
+    /// that make no bucket, and those that find no room, are not taken: what the peer spent there is dropped.
+    pub fn take_carried_terms(&self, now_ns: u64, terms: &[(u64, Terms)]) {
+        let force = self.steady();
+        let Some(slot) = force.carried().map(|rule| rule.slot) else { return };
+        for (hash, terms) in terms {
+            let is_taken = terms.make_a_bucket()
+                && self.store().with(*hash, now_ns, &force, |shard, now_ns| {
+                    let bucket = Bucket { slot, hash: *hash };
+                    let taken = shard.take_terms(bucket, *terms, now_ns, &force);
+                    taken.is_some_and(|numbered| numbered.is_by(*terms))
+                });
+            if let Some(fleet) = self.fleet().filter(|_| !is_taken) {
+                fleet.event(FleetEvent::Dropped);
+            }
+        }
     }
 
     /// The identity of the bucket of the carried limit that has the key of `request`.

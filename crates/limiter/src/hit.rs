@@ -131,14 +131,6 @@ impl<'p> Hit<'p> {
         !matches!(self.state, State::Deny { .. } | State::Full)
     }
 
-    /// Units that were given back to the bucket; none: there is none.
-    pub(crate) fn moved_units(&self) -> Option<u64> {
-        match &self.state {
-            State::Bucket { seat, .. } => Some(seat.moved),
-            _ => None,
-        }
-    }
-
     /// Notes where the bucket was found, and the ticks missing in it.
     pub(crate) fn sit(&mut self, place: Place, missing: u64) {
         if let State::Bucket { seat, .. } = &mut self.state {

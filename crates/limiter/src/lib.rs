@@ -5,11 +5,13 @@
 
 mod acts;
 mod algorithm;
+mod answer;
 mod calendar;
 mod carried;
 mod counters;
 mod decision;
 mod force;
+mod giving;
 mod hit;
 mod identity;
 mod ip;
@@ -18,6 +20,7 @@ mod limiter;
 mod lists;
 mod matching;
 mod names;
+mod naming;
 mod network;
 mod numbers;
 mod operation;

@@ -9,7 +9,7 @@ use parking_lot::{RecursiveRwLock, RecursiveRwLockReadGuard};
 use smallvec::SmallVec;
 
 use crate::acts::Acts;
-use crate::counters::{Counters, Counts, Event, Outcome};
+use crate::counters::{Counters, Counts, Event};
 use crate::force::InForce;
 use crate::hit::{Hit, State};
 use crate::identity::BucketHasher;
@@ -23,8 +23,8 @@ use crate::store::{Space, Store};
 use crate::template::MissingAttribute;
 use crate::ticket::{Answer, Ticket};
 use crate::{
-    Decision, Freshness, Missing, Op, Reason, ReplaceError, Request, RequestError, Terms,
-    Unmatched, Verdict, Wait, WhenFull, Witness,
+    Decision, Missing, Op, ReplaceError, Request, RequestError, Spend, Terms, Unmatched, WhenFull,
+    Witness,
 };
 
 /// Bounds and secret of the store.
@@ -153,6 +153,11 @@ impl Limiter {
     /// The limits in force. They may be others at the next call.
     pub fn plan(&self) -> Arc<Plan> {
         Arc::clone(&self.current.load().plan)
+    }
+
+    /// Number of the limits in force: it grows with each change.
+    pub fn plan_number(&self) -> u64 {
+        self.current.load().number
     }
 
     /// What is in force at this moment: a later plan may take its place at any time.
@@ -425,6 +430,13 @@ impl Limiter {
         }
     }
 
+    /// Tells the witness, if there is one, of `spend`. No lock is held.
+    pub(crate) fn tell_witness(&self, spend: Spend) {
+        if let Some(witness) = &self.witness {
+            witness.handle_spend(spend);
+        }
+    }
+
     /// Counts `n` times `event`.
     pub(crate) fn event(&self, spread: u64, event: Event, n: u64) {
         self.counters.event(spread, event, n);
@@ -439,63 +451,6 @@ impl Limiter {
     pub(crate) fn note_share_denied(&self, hit: &Hit<'_>) {
         if let Some(tally) = &hit.rule.tally {
             tally.share_denied(hit.hash().unwrap_or(0));
-        }
-    }
-
-    /// The answer, from what each limit says.
-    #[inline]
-    pub(crate) fn decision<'h, 'p: 'h>(
-        &self,
-        question: &Question,
-        plan: &Plan,
-        hits: impl Iterator<Item = &'h Hit<'p>> + Clone,
-    ) -> Decision<'_> {
-        let mut deciding: Option<&Hit<'p>> = None;
-        for hit in hits.clone().filter(|hit| !hit.rule.shadow) {
-            let verdict = |hit: &Hit<'_>| hit.verdict(&self.names);
-            if deciding.is_none_or(|other| verdict(hit).decides_over(&verdict(other))) {
-                deciding = Some(hit);
-            }
-        }
-        let verdict = deciding.map_or_else(
-            || {
-                let denies = plan.unmatched() == Unmatched::Deny;
-                let denied = denies && matches!(question.op, Op::Check | Op::Peek);
-                Verdict::without_numbers("", if denied { Reason::Unmatched } else { Reason::Ok })
-            },
-            |hit| hit.verdict(&self.names),
-        );
-        let details = match question.details {
-            true => hits.clone().map(|hit| hit.verdict(&self.names)).collect(),
-            false => Vec::new(),
-        };
-        let (freshness, stale_ms) =
-            self.fleet.as_ref().map_or((Freshness::Alone, 0), Fleet::freshness);
-        let mut decision = Decision { verdict, freshness, stale_ms, details };
-        if decision.verdict.allowed && hits.clone().any(|hit| hit.rule.has_times) {
-            // Who must wait its turn in several queues waits in all of them at once.
-            let delays = hits.filter(|hit| !hit.rule.shadow).map(Hit::delay);
-            decision.verdict.delay = delays.max().unwrap_or(Wait::ZERO);
-        }
-        decision
-    }
-
-    pub(crate) fn tally(&self, question: &Question, hit: &Hit<'_>, refused: bool) {
-        let outcome = match question.op {
-            _ if question.is_peek => Outcome::Peek,
-            Op::Debit => Outcome::Debit,
-            Op::Refund => Outcome::Refund,
-            Op::Reset | Op::Peek => return,
-            Op::Check if hit.denial.is_some() && hit.rule.shadow => Outcome::ShadowDenied,
-            Op::Check if hit.denial.is_some() => Outcome::Denied,
-            // It would have passed, but another limit refused the request.
-            Op::Check if refused => return,
-            Op::Check => Outcome::Allowed,
-        };
-        let spends = matches!(outcome, Outcome::Allowed | Outcome::Debit) && hit.takes_units();
-        let units = if spends { hit.cost } else { 0 };
-        if let Some(tally) = &hit.rule.tally {
-            tally.add(hit.hash().unwrap_or(0), outcome, units);
         }
     }
 }

@@ -3,9 +3,8 @@
 use std::net::IpAddr;
 
 use crate::acts::{About, Holds};
-use crate::hit::Hit;
-use crate::question::Question;
-use crate::{Bucket, CARRIED, Limiter, Op, Quota, Request};
+use crate::giving::is_named;
+use crate::{Bucket, Limiter, Quota, Request};
 
 /// Most bans and overrides of keys that are in force at once, each.
 pub const OPERATIONS_MAX: usize = 10_000;
@@ -103,6 +102,8 @@ pub enum OperationError {
     Quota(String),
     /// The node does not know the counts of its cluster yet.
     Starting,
+    /// Too many buckets are in motion for peers to be told of this one.
+    NoRoom,
 }
 
 impl std::fmt::Display for OperationError {
@@ -117,6 +118,9 @@ impl std::fmt::Display for OperationError {
             Self::Starting => {
                 f.write_str("the node does not know the counts of its cluster yet; ask again")
             }
+            Self::NoRoom => f.write_str(
+                "too many keys are being counted for the other nodes to be told; ask again",
+            ),
         }
     }
 }
@@ -144,13 +148,26 @@ impl Limiter {
         now_ns: u64,
         operation: &Operation<'_>,
     ) -> Result<Operated, OperationError> {
+        self.operate_noting(now_ns, operation, &mut Vec::new())
+    }
+
+    /// The same. Appends to `buckets` those to which a reset or a grant gave something back.
+    ///
+    /// # Errors
+    /// See [`OperationError`]; nothing is changed.
+    pub fn operate_noting(
+        &self,
+        now_ns: u64,
+        operation: &Operation<'_>,
+        buckets: &mut Vec<Bucket>,
+    ) -> Result<Operated, OperationError> {
         let about = |subject: &Subject| About::Ban(subject.clone());
         let changed = match operation {
             Operation::Reset { request, limit } => {
-                return self.give_back(now_ns, request, *limit, None);
+                return self.give(now_ns, request, (*limit, u64::MAX), buckets);
             }
             Operation::Grant { request, limit, units } => {
-                return self.give_back(now_ns, request, *limit, Some(*units));
+                return self.give(now_ns, request, (*limit, *units), buckets);
             }
             Operation::Ban { subject, for_ns } => {
                 let holds = Holds { for_ns: *for_ns, given: None };
@@ -158,7 +175,7 @@ impl Limiter {
             }
             Operation::Unban { subject } => self.act(now_ns, about(subject), None)?,
             Operation::Override { request, limit, quota, for_ns } => {
-                let (bucket, rule) = self.bucket_of(request, limit)?;
+                let (bucket, rule) = self.bucket_in(request, limit)?;
                 // What the limiter refuses must be refused before it is an act.
                 self.check_numbers(bucket, quota).map_err(OperationError::Quota)?;
                 let holds = Self::holds_of(*for_ns, request.key, quota);
@@ -166,7 +183,7 @@ impl Limiter {
                 self.act(now_ns, about, Some(holds.ok_or(OperationError::NoLimit)?))?
             }
             Operation::EndOverride { request, limit } => {
-                let (bucket, rule) = self.bucket_of(request, limit)?;
+                let (bucket, rule) = self.bucket_in(request, limit)?;
                 self.act(now_ns, About::Override { rule, hash: bucket.hash }, None)?
             }
         };
@@ -174,56 +191,16 @@ impl Limiter {
     }
 
     /// The bucket that `request` meets in the limit `name`, and the identity of its rule.
-    fn bucket_of(
+    fn bucket_in(
         &self,
         request: &Request<'_>,
         name: &str,
     ) -> Result<(Bucket, u64), OperationError> {
         request.validate().map_err(OperationError::Request)?;
         let force = self.in_force();
-        let rules = force.matched(request).into_iter().map(|index| force.rule_at(index));
-        let rule = rules.into_iter().find(|rule| force.is_of(rule, name));
-        let rule = rule.ok_or(OperationError::NoLimit)?;
-        let hash = self.bucket_hash(rule, request).map_err(|_| OperationError::NoLimit)?;
-        Ok((Bucket { slot: rule.slot, hash }, rule.id()))
-    }
-
-    /// Gives `units` back to the buckets of `request`, or all that they used.
-    fn give_back(
-        &self,
-        now_ns: u64,
-        request: &Request<'_>,
-        limit: Option<&str>,
-        units: Option<u64>,
-    ) -> Result<Operated, OperationError> {
-        request.validate().map_err(OperationError::Request)?;
-        let op = if units.is_some() { Op::Refund } else { Op::Reset };
-        let question =
-            Question { op, details: false, is_peek: false, may_hold: false, is_again: false };
-        loop {
-            let force = self.in_force();
-            let matched = force.matched(request);
-            let indexes = matched
-                .iter()
-                .filter(|index| limit.is_none_or(|name| force.is_of(force.rule_at(**index), name)));
-            let mut hits: Vec<Hit<'_>> =
-                indexes.filter_map(|index| self.hit(&force, *index, request)).collect();
-            if limit.is_none_or(|name| name == CARRIED) {
-                hits.extend(self.carried_hit_again(now_ns, &force, request));
-            }
-            if hits.is_empty() && limit.is_some() {
-                return Err(OperationError::NoLimit);
-            }
-            for hit in &mut hits {
-                hit.cost = units.unwrap_or(hit.cost);
-            }
-            if self.decide_hits(now_ns, &question, &force, &mut hits, &mut None) {
-                let moved = hits.iter().filter_map(Hit::moved_units);
-                return Ok(moved.fold(Operated::default(), |sum, units| Operated {
-                    changed: sum.changed + 1,
-                    units: sum.units.saturating_add(units),
-                }));
-            }
-        }
+        let named = force.matched(request).into_iter().filter(|it| is_named(&force, *it, name));
+        let index = named.into_iter().next().ok_or(OperationError::NoLimit)?;
+        let bucket = self.bucket_of(&force, index, request).ok_or(OperationError::NoLimit)?;
+        Ok((bucket, force.rule_at(index).id()))
     }
 }

@@ -9,12 +9,13 @@ use crate::lists::Listed;
 use crate::matching::{
     Conditions, KeyList, Matched, Matcher, Pattern, PatternId, Rank, RuleIndex, Slot,
 };
+use crate::naming::{check_name, override_name};
 use crate::rule::{Allowance, Rule, RuleAt};
 use crate::share::SharedBucket;
 use crate::template::KeyTemplate;
 use crate::{
-    ATTRIBUTE_NAME_BYTES_MAX, ATTRIBUTE_VALUE_BYTES_MAX, ATTRIBUTES_MAX, Limit, NAME_BYTES_MAX,
-    Override, Quota, RULES_MAX, Request, Selector, UNIT_BYTES_MAX, Unmatched, ip,
+    ATTRIBUTE_NAME_BYTES_MAX, ATTRIBUTE_VALUE_BYTES_MAX, ATTRIBUTES_MAX, Limit, Quota, RULES_MAX,
+    Request, Selector, UNIT_BYTES_MAX, Unmatched, ip,
 };
 
 /// Most overrides of one limit: two that are equally specific are compared pair by pair.
@@ -128,12 +129,6 @@ impl Plan {
     }
 
     /// The rules that apply to `request`, one per limit.
-    /// Whether `rule` is the limit `name`, or an override of it; an override may be named alone.
-    pub(crate) fn is_of(&self, rule: &Rule, name: &str) -> bool {
-        let limit = self.limits.get(rule.at().limit);
-        rule.name() == name || limit.is_some_and(|limit| limit.name == name)
-    }
-
     pub(crate) fn matched(&self, request: &Request<'_>) -> Matched {
         self.matcher.matched(request)
     }
@@ -441,67 +436,4 @@ fn key_list(selector: &Selector, template: &KeyTemplate) -> Result<Option<KeyLis
         return Err(format!("the key `{}` is listed twice", key.escape_debug()));
     }
     Ok(Some(KeyList { template: template.clone(), values }))
-}
-
-fn check_name(name: &str) -> Result<(), String> {
-    let printable = |c: char| matches!(c, ' '..='~') && !matches!(c, '"' | '\\' | '/');
-    if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(printable) {
-        return Err(format!(
-            "the name `{}` is not 1 to {NAME_BYTES_MAX} printable ASCII characters without `\"`, \
-             `\\` and `/`",
-            name.escape_debug()
-        ));
-    }
-    Ok(())
-}
-
-/// The given name, or one derived from what the override matches and from nothing else: the same on
-/// every node, wherever it stands in the file.
-fn override_name(over: &Override) -> Result<String, String> {
-    if let Some(name) = &over.name {
-        check_name(name)?;
-    }
-    let Selector { endpoint, attributes, keys } = &over.selector;
-    if endpoint.is_none() && attributes.is_empty() && keys.is_empty() {
-        return Err("the override matches everything that its limit matches; give it `endpoint`, \
-                    `attributes` or `keys`"
-            .into());
-    }
-    if let Some(name) = &over.name {
-        return Ok(name.clone());
-    }
-    let mut parts: Vec<String> =
-        endpoint.iter().map(|endpoint| printable(endpoint.as_bytes())).collect();
-    let mut pairs: Vec<_> = attributes.iter().collect();
-    pairs.sort();
-    parts.extend(pairs.iter().map(|(name, value)| {
-        format!("{}={}", printable(name.as_bytes()), printable(value.as_bytes()))
-    }));
-    let mut keys: Vec<_> = keys.iter().map(|key| printable(key)).collect();
-    keys.sort();
-    if !keys.is_empty() {
-        parts.push(format!("key={}", keys.join(",")));
-    }
-    Ok(shortened(parts.join(";")))
-}
-
-/// `bytes` with everything but printable ASCII, and what would be ambiguous, as `%XX`.
-fn printable(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len());
-    for byte in bytes {
-        match byte {
-            b'"' | b'\\' | b'%' | b',' | b';' | b'=' => out.push_str(&format!("%{byte:02X}")),
-            b' '..=b'~' => out.push(char::from(*byte)),
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
-}
-
-/// `name` itself if it is short enough, else its beginning and a hash of the whole.
-fn shortened(name: String) -> String {
-    if name.len() <= NAME_BYTES_MAX {
-        return name;
-    }
-    format!("{}~{:016x}", &name[..NAME_BYTES_MAX - 17], unkeyed_hash(name.as_bytes()))
 }

@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use cluster::{ForgetError, Readiness};
 use limiter::{
-    Answer, Decision, Limiter, Plan, Request, RequestError, StoreConfig, Ticket, Witness,
+    Answer, Decision, Limiter, Operated, Operation, OperationError, Plan, Request, RequestError,
+    StoreConfig, Ticket, Witness,
 };
 use tokio::sync::{mpsc, oneshot};
 
 use crate::settings::{Clock, Settings, StartError};
 use crate::settle;
 use crate::status::Status;
-use crate::sync::{self, Hold, Order, Shared};
+use crate::sync::{self, Giving, Hold, Order, Shared};
 
 /// A running member of a cluster. Cheap to clone. When the last clone is dropped the member stops as
 /// if it had crashed; [`Member::leave`] is how it says goodbye.
@@ -267,6 +268,29 @@ impl Member {
     pub async fn set_peers(&self, peers: Vec<String>) -> bool {
         let (answer, answered) = oneshot::channel();
         self.order(Order::SetPeers { peers, answer }).await && answered.await.is_ok()
+    }
+
+    /// Carries out an operation of an operator here, and tells the peers.
+    ///
+    /// # Errors
+    /// See [`OperationError`]; nothing is changed.
+    pub async fn operate(
+        &self,
+        now_ns: u64,
+        operation: &Operation<'_>,
+    ) -> Result<Operated, OperationError> {
+        let Some(giving) = Giving::of(operation) else {
+            // Peers are told by the sync thread, which sees that there is something to tell.
+            return self.limiter().operate(now_ns, operation);
+        };
+        let (answer, answered) = oneshot::channel();
+        if self.order(Order::Give { giving, answer }).await
+            && let Ok(result) = answered.await
+        {
+            return result;
+        }
+        // It has left, and tells nobody any more.
+        self.limiter().operate(now_ns, operation)
     }
 
     /// Stops being a member: tells the peers what is left to tell, says goodbye, and closes the port,

@@ -12,6 +12,7 @@ use crate::command::compare::Compare;
 use crate::command::completions::Completions;
 use crate::command::demo::Demo;
 use crate::command::explain::Explain;
+use crate::command::import::Import;
 use crate::command::key::Key;
 use crate::command::man::Man;
 use crate::command::node::Node;
@@ -53,6 +54,7 @@ enum Command {
     Reload(Reload),
     Demo(Demo),
     Compare(Compare),
+    Import(Import),
     Completions(Completions),
     Man(Man),
 }
@@ -73,6 +75,7 @@ impl Cli {
             (Some(Command::Reload(reload)), _) => reload.run(output),
             (Some(Command::Demo(demo)), _) => demo.run(output),
             (Some(Command::Compare(compare)), _) => compare.run(output),
+            (Some(Command::Import(import)), _) => import.run(output),
             (Some(Command::Completions(completions)), _) => completions.run(output),
             (Some(Command::Man(man)), _) => man.run(output),
             (None, Some(run)) => run.run(output),
@@ -140,6 +143,8 @@ mod tests {
             "rlnode demo --plain --seconds 3 --script auto --seed 7 --members 5",
             "rlnode compare --traffic burst --limit 10/s --burst 20 --algorithms sliding-log --nodes 3",
             "rlnode compare --config cluster.toml --trace access.log --key user --top 3 --format json",
+            "rlnode import envoy config.yaml",
+            "rlnode import envoy a.yaml b.yaml --output cluster.toml --force",
             "rlnode completions bash",
             "rlnode man",
         ] {

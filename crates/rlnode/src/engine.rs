@@ -206,7 +206,12 @@ impl Engine {
         now_ns: u64,
         operation: &Operation<'_>,
     ) -> Result<Operated, OperationError> {
-        self.limiter().operate(now_ns, operation)
+        match self {
+            Self::Alone(limiter) => limiter.operate(now_ns, operation),
+            Self::Member { member, .. } => member.operate(now_ns, operation).await,
+            #[cfg(test)]
+            Self::Scripted(scripted) => scripted.limiter().operate(now_ns, operation),
+        }
     }
 
     /// Puts `plan` in force at `now_ns` and tells the peers.

@@ -22,6 +22,7 @@ pub mod exit;
 pub mod frame;
 pub mod histogram;
 pub mod holder;
+pub mod import;
 pub mod log;
 pub mod metrics;
 pub mod node;

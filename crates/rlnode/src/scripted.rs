@@ -164,6 +164,7 @@ pub(crate) fn sample() -> MemberStatus {
         log_batches: 0,
         log_bytes: 0,
         handshakes: 0,
+        credits: 0,
         counts: cluster::Counts { splits: 1, holds_refused: 3, ..cluster::Counts::default() },
         shares: ShareCounts::default(),
     };

@@ -19,6 +19,9 @@ const PAGE: &str = include_str!("../../../docs/envoy.md");
 /// node for 20 ms.
 const TIMEOUT: (&str, &str) = ("timeout: 0.02s", "timeout: 0.5s");
 
+/// The page's rate limit of the address.
+const ADDRESS: &str = "                  - actions:\n                    - remote_address: {}\n";
+
 /// The block of the page whose first line is `# name`.
 #[track_caller]
 fn block(language: &str, name: &str) -> &'static str {
@@ -38,6 +41,18 @@ struct Envoy {
 impl Envoy {
     #[track_caller]
     fn start(program: &Path, node: &str, application: &Application, denies: bool) -> Self {
+        Self::start_with(program, node, application, denies, "")
+    }
+
+    /// With more rate limits beside that of the address.
+    #[track_caller]
+    fn start_with(
+        program: &Path,
+        node: &str,
+        application: &Application,
+        denies: bool,
+        more: &str,
+    ) -> Self {
         let front = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let socket = |port: u16| format!("{{ address: 127.0.0.1, port_value: {port} }}");
         let conf = block("yaml", "envoy.yaml");
@@ -48,7 +63,8 @@ impl Envoy {
             .replace(&socket(8080), &socket(application.address.port()))
             .replace(&node_at, node)
             .replace(TIMEOUT.0, TIMEOUT.1)
-            .replace("failure_mode_deny: false", &format!("failure_mode_deny: {denies}"));
+            .replace("failure_mode_deny: false", &format!("failure_mode_deny: {denies}"))
+            .replace(ADDRESS, &format!("{ADDRESS}{more}"));
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("envoy.yaml");
         fs::write(&file, conf).expect("our own folder");
@@ -120,6 +136,39 @@ fn envoy_counts_and_denies() {
     assert_eq!(application.seen(), 5);
     let checks = |outcome| node.metrics().checks("envoy", outcome);
     assert_eq!((checks("allowed"), checks("denied")), (5, 5));
+}
+
+/// A route with two rate limits sends two descriptors: one that is over its limit denies the request, and then
+/// none is spent.
+#[test]
+#[ignore = "needs real clients: scripts/doors"]
+fn descriptors_of_one_request_are_spent_together() {
+    const USER: &str = "[[limit]]\nname = \"per-user\"\nendpoint = \"user\"\nrate = \"3/h\"\n\
+                        [[envoy]]\ndescriptor = [\"user\"]\nkey = \"{user}\"\nendpoint = \"user\"\n";
+    let Some(program) = program() else { return };
+    let file = block("toml", "node");
+    let (_, limits) = file.split_once("\n\n").expect("the limits come after the listeners");
+    let listen = "envoy = \"127.0.0.1:0\"\n";
+    let node = Node::start(&Config::new(&format!("{limits}{USER}")).listen(listen));
+    let application = Application::start();
+    let more = "                  - actions:\n                    - request_headers: \
+                { header_name: x-user, descriptor_key: user }\n";
+    let envoy = Envoy::start_with(&program, &address_of(&node), &application, false, more);
+    let mut connection = HttpConnection::tcp(envoy.front).expect("a connection");
+    let mut get = |user| {
+        let response = connection.request("GET", "/page", &[("x-user", user)], b"");
+        (response.status, response.number("x-ratelimit-remaining"))
+    };
+    assert_eq!(
+        [(); 3].map(|()| get("alice")),
+        [(200, 2), (200, 1), (200, 0)],
+        "{}",
+        envoy.log.text()
+    );
+    assert_eq!([(); 4].map(|()| get("alice")), [(429, 0); 4]);
+    // Of the address three are spent, and not seven.
+    assert_eq!([(); 3].map(|()| get("bob").0), [200, 200, 429]);
+    assert_eq!(application.seen(), 5);
 }
 
 /// Bytes are charged when a stream has ended, into debt, and the next request is denied until they are paid.

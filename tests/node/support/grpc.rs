@@ -21,6 +21,9 @@ use super::time::PATIENCE;
 const ASK: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 const HEALTH: &str = "/grpc.health.v1.Health/Check";
 
+/// What stands for a status where the call was not sent.
+const UNSENT: i32 = -2;
+
 /// A descriptor to ask about.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Descriptor {
@@ -94,13 +97,22 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// The status of gRPC; -1: the connection failed.
+    /// The status of gRPC; below 0: the connection failed.
     pub(crate) fn code(&self) -> i32 {
         self.code
     }
 
     fn of(error: impl std::fmt::Display) -> Self {
         Self { code: -1, text: error.to_string() }
+    }
+
+    fn unsent(error: impl std::fmt::Display) -> Self {
+        Self { code: UNSENT, text: error.to_string() }
+    }
+
+    /// The connection takes no calls any more, and this one was not sent.
+    pub(crate) fn is_unsent(&self) -> bool {
+        self.code == UNSENT
     }
 }
 
@@ -227,6 +239,13 @@ impl GrpcClient {
         self.runtime.block_on(asked).map_or_else(|failure| failure.code, |_| 0)
     }
 
+    /// The status of a question that is these bytes, with the five before a message or without.
+    pub(crate) fn raw(&mut self, body: Vec<u8>) -> i32 {
+        let requests = self.requests.clone();
+        let asked = async { within(asked(requests, ASK, body.into())).await };
+        self.runtime.block_on(asked).map_or_else(|failure| failure.code, |_| 0)
+    }
+
     /// What the door answers to bytes that are no HTTP/2.
     pub(crate) fn send_garbage(node: &Node, bytes: &[u8]) -> Vec<u8> {
         let mut stream = TcpStream::connect(envoy_address(node)).expect("a connection");
@@ -275,8 +294,9 @@ async fn asked(
     path: &'static str,
     body: Bytes,
 ) -> Result<Vec<u8>, Failure> {
-    let mut requests = requests.ready().await.map_err(Failure::of)?;
-    let (answer, mut sending) = requests.send_request(request(path), false).map_err(Failure::of)?;
+    let mut requests = requests.ready().await.map_err(Failure::unsent)?;
+    let (answer, mut sending) =
+        requests.send_request(request(path), false).map_err(Failure::unsent)?;
     sending.send_data(body, true).map_err(Failure::of)?;
     let answer = answer.await.map_err(Failure::of)?;
     status_of(answer.headers())?;

@@ -1,5 +1,6 @@
 //! A few whole nodes, with real limiters, that talk to each other through real frames.
 
+mod acts;
 mod bounds;
 mod clocks;
 mod counting;
@@ -9,5 +10,7 @@ mod joining;
 mod lives;
 mod membership;
 mod network;
+mod operations;
+mod renewing;
 mod splitting;
 mod storm;

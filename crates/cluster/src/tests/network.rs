@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use limiter::{
-    Answer, Limit, Limiter, Op, Plan, Quota, Rate, Request, ShareConfig, StoreConfig, Ticket,
-    Unmatched, WhenFull,
+    Answer, Counted, Limit, Limiter, Op, Operated, Operation, OperationError, Plan, Quota, Rate,
+    Request, ShareConfig, StoreConfig, Ticket, Unmatched, WhenFull,
 };
 use wire::peer::Refusal;
 
@@ -264,6 +264,25 @@ impl Network {
         self.node(name).limiter.decide(now_ns, &request).unwrap();
     }
 
+    /// An operator at `name` resets the key, and is told how many units that gave back.
+    pub(super) fn reset(&mut self, name: &'static str, key: &[u8]) -> u64 {
+        let request = Request::check(b"", key);
+        self.operate(name, &Operation::Reset { request, limit: None }).unwrap().units
+    }
+
+    /// An operator at `name` acts.
+    pub(super) fn operate(
+        &mut self,
+        name: &'static str,
+        operation: &Operation<'_>,
+    ) -> Result<Operated, OperationError> {
+        let now_ns = self.now_ns;
+        let operated = self.node(name).cluster.operate(now_ns, operation);
+        self.node(name).poll_ns = now_ns;
+        self.drain(name);
+        operated
+    }
+
     /// Asks as a door does: a check that is held waits for the cluster.
     pub(super) fn ask(&mut self, name: &str, calls: usize) {
         let now_ns = self.now_ns;
@@ -306,6 +325,18 @@ impl Network {
         let request = Request::check(b"", key).with_op(Op::Peek);
         let decision = self.nodes[name].limiter.decide(self.now_ns, &request).unwrap();
         decision.verdict.remaining.unwrap()
+    }
+
+    /// The level of the key's bucket at `name`, in the whole units nearest to it.
+    pub(super) fn level_key(&self, name: &str, key: &[u8]) -> u64 {
+        let why = self.nodes[name].limiter.why(self.now_ns, &Request::check(b"", key)).unwrap();
+        match why.limits[0].applied.as_ref().unwrap().counted {
+            Counted::Bucket(_, state) => {
+                let per_unit = i128::from(state.per_unit);
+                u64::try_from((state.level + per_unit / 2) / per_unit).unwrap()
+            }
+            other => panic!("{other:?}"),
+        }
     }
 
     /// `from` dials `to`. The connection is there at once.

@@ -1,12 +1,11 @@
 //! One bucket on a member of a cluster: its level, its charge and its motion, read and changed under
 //! the lock of its shard.
 
-use super::charge::Charge;
 use super::delta::{Bucket, When};
-use super::ledger::{Ledger, Row};
+use super::ledger::{Ledger, Row, drain};
 use super::members::Members;
 use super::motion::Motion;
-use super::stand::{SharedBucket, Stand};
+use super::stand::Stand;
 use crate::algorithm::{Count, Counter, Now};
 use crate::store::{Held, Shard, Space};
 
@@ -194,11 +193,11 @@ impl<'a> Account<'a> {
         self.whole_units(below)
     }
 
-    /// Units that make the level full: the last of them in part, where less is missing.
-    pub(crate) fn units_to_full(&mut self) -> i64 {
-        let below = (self.shared.full() - self.level()).max(0);
-        let per_unit = i128::from(self.shared.per_unit());
-        i64::try_from((below + per_unit - 1) / per_unit).unwrap_or(i64::MAX)
+    /// Units by which the level is below full, one of which a part is missing among them.
+    pub(crate) fn units_used(&mut self) -> i64 {
+        let (full, unit) = (self.shared.full(), i128::from(self.shared.per_unit()));
+        let below = full - self.level();
+        self.whole_units(below + unit - 1)
     }
 
     /// Whole units until the deepest debt that debits may make: one burst.
@@ -393,6 +392,16 @@ impl<'a> Account<'a> {
         self.shard.change_count(bucket, counter, now.ns, take).unsigned_abs()
     }
 
+    /// The same, but off the charge first, while members are missing.
+    pub(crate) fn take_given(&mut self, counter: &Counter, when: When, units: u64) -> u64 {
+        let (hash, now) = (self.bucket.hash, self.now());
+        let wanted = i64::try_from(units).unwrap_or(i64::MAX);
+        let take = |it: &mut Count| counter.add(it, when, -wanted, now).unsigned_abs();
+        let charge = self.ledger().and_then(|ledger| ledger.charge(hash));
+        let taken = charge.map_or(0, |mut charge| charge.change_count(counter, now, take));
+        taken + self.take(counter, when, units - taken)
+    }
+
     /// What counts in the common level of a bucket that counts, and what is charged, less what this node has
     /// told nobody yet.
     ///
@@ -458,47 +467,4 @@ impl<'a> Account<'a> {
     fn tick(&self) -> u64 {
         self.shared.level().map_or(0, |level| level.tick(self.now_ns))
     }
-}
-
-/// Lets the refill that a full level could not take pay the charge of `hash` back, up to `now`; or lets
-/// the charge of a bucket that counts age. `full_at` is the tick at which the level is or was full; none:
-/// long ago.
-pub(crate) fn drain(
-    ledger: &mut Ledger,
-    shared: &SharedBucket,
-    hash: u64,
-    full_at: Option<u64>,
-    now: Now,
-) {
-    let (n, size) = (ledger.view.reach(), ledger.view.size());
-    let Some(mut charge) = ledger.charge(hash) else { return };
-    match shared.counter() {
-        None => {
-            let refilled = refill(&charge, shared, full_at, now.ns);
-            charge.drain(now.ns, refilled, n, size);
-        }
-        Some(counter) => charge.age(counter, now),
-    }
-    let is_settled = charge.is_settled();
-    drop(charge);
-    if is_settled {
-        ledger.remove_charge(hash);
-    }
-}
-
-/// Ticks that flowed since the last drain of `charge` while the level, full since the tick `full_at`,
-/// was full.
-pub(super) fn refill(
-    charge: &Charge,
-    shared: &SharedBucket,
-    full_at: Option<u64>,
-    now_ns: u64,
-) -> u128 {
-    let Some(level) = shared.level() else { return 0 };
-    let since_drain = level.elapsed(now_ns.saturating_sub(charge.drained_ns()));
-    let since_full = full_at.map_or(u128::MAX, |full_at| {
-        let passed = level.tick(now_ns).wrapping_sub(full_at).cast_signed();
-        u128::from(u64::try_from(passed).unwrap_or(0))
-    });
-    since_drain.min(since_full)
 }

@@ -324,7 +324,7 @@ impl Limiter {
             Op::Check | Op::Debit => cost.min(account.units_to_deepest_debt()),
             Op::Refund => -cost.min(account.units_below_full()),
             // A part of a unit goes with it: nothing of what was used stays.
-            Op::Reset => -account.units_to_full(),
+            Op::Reset => -account.units_used(),
         };
         let is_clipped = op == Op::Debit && units < cost;
         if units != 0 {
@@ -407,7 +407,7 @@ fn account_at<'l>(
 }
 
 /// Takes up to `units` off what counts in `account`, and publishes that; gives how many.
-fn give_back(account: &mut Account<'_>, counter: &Counter, units: u64) -> u64 {
+pub(super) fn give_back(account: &mut Account<'_>, counter: &Counter, units: u64) -> u64 {
     let taken = account.give_back(counter, units);
     if let Some(mut motion) = account.motion() {
         for (when, units) in &taken {

@@ -9,7 +9,7 @@ use hashbrown::HashTable;
 use super::charge::Charge;
 use super::delta::Bucket;
 use super::motion::Motion;
-use super::stand::Burden;
+use super::stand::{Burden, SharedBucket};
 use super::view::View;
 use crate::algorithm::Now;
 use crate::force::InForce;
@@ -263,4 +263,47 @@ impl<T> Drop for Row<'_, T> {
     fn drop(&mut self) {
         *self.all = (*self.all + (self.bytes)(self.row)).saturating_sub(self.before);
     }
+}
+
+/// Lets the refill that a full level could not take pay the charge of `hash` back, up to `now`; or lets
+/// the charge of a bucket that counts age. `full_at` is the tick at which the level is or was full; none:
+/// long ago.
+pub(crate) fn drain(
+    ledger: &mut Ledger,
+    shared: &SharedBucket,
+    hash: u64,
+    full_at: Option<u64>,
+    now: Now,
+) {
+    let (n, size) = (ledger.view.reach(), ledger.view.size());
+    let Some(mut charge) = ledger.charge(hash) else { return };
+    match shared.counter() {
+        None => {
+            let refilled = refill(&charge, shared, full_at, now.ns);
+            charge.drain(now.ns, refilled, n, size);
+        }
+        Some(counter) => charge.age(counter, now),
+    }
+    let is_settled = charge.is_settled();
+    drop(charge);
+    if is_settled {
+        ledger.remove_charge(hash);
+    }
+}
+
+/// Ticks that flowed since the last drain of `charge` while the level, full since the tick `full_at`,
+/// was full.
+pub(super) fn refill(
+    charge: &Charge,
+    shared: &SharedBucket,
+    full_at: Option<u64>,
+    now_ns: u64,
+) -> u128 {
+    let Some(level) = shared.level() else { return 0 };
+    let since_drain = level.elapsed(now_ns.saturating_sub(charge.drained_ns()));
+    let since_full = full_at.map_or(u128::MAX, |full_at| {
+        let passed = level.tick(now_ns).wrapping_sub(full_at).cast_signed();
+        u128::from(u64::try_from(passed).unwrap_or(0))
+    });
+    since_drain.min(since_full)
 }

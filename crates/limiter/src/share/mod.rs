@@ -8,6 +8,7 @@ mod account;
 pub mod bound;
 mod charge;
 mod convert;
+mod credit;
 mod decide;
 mod delta;
 mod demand;
@@ -23,9 +24,9 @@ mod sync;
 mod view;
 mod wait;
 
-pub(crate) use account::drain;
 pub(crate) use charge::Charge;
-pub(crate) use fleet::Fleet;
+pub(crate) use fleet::{Fleet, FleetEvent};
+pub(crate) use ledger::drain;
 pub(crate) use ledger::{Ledger, MEMBER_ROW_BYTES};
 pub(crate) use stand::{Judgement, SharedBucket, Stand};
 

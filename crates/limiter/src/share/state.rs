@@ -1,10 +1,10 @@
 //! One bucket as this node knows it, for whoever shows it or checks the arithmetic.
 
-use super::account::refill;
 use super::charge::Charge;
 use super::delta::Bucket;
 use super::fleet::Fleet;
 use super::ledger::Ledger;
+use super::ledger::refill;
 use super::motion::Motion;
 use super::stand::{Burden, SharedBucket, Stand};
 use crate::Limiter;

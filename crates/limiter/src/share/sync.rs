@@ -284,7 +284,12 @@ impl Limiter {
     }
 
     /// Takes over one delta; whether own spends must be published before it is acknowledged.
-    fn receive_one(&self, account: &mut Account<'_>, delta: &Delta, is_calm: bool) -> bool {
+    pub(super) fn receive_one(
+        &self,
+        account: &mut Account<'_>,
+        delta: &Delta,
+        is_calm: bool,
+    ) -> bool {
         let shared = account.shared();
         let Some(fleet) = self.fleet() else { return false };
         self.charge(account, shared.signed_ticks(delta.spent), delta.when);

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use cluster::{ForgetError, Readiness};
-use limiter::{Bucket, Limiter};
+use limiter::{Bucket, Limiter, Operated, OperationError};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot, watch};
 
+use super::giving::Giving;
 use crate::settings::Clock;
 use crate::status::Status;
 
@@ -33,6 +34,8 @@ pub(crate) enum Order {
     Forget { node: String, answer: oneshot::Sender<Result<(), ForgetError>> },
     /// Look for peers at these names from now on, and at no others that a file named.
     SetPeers { peers: Vec<String>, answer: oneshot::Sender<()> },
+    /// Give back what a key has used, or a part of it.
+    Give { giving: Giving, answer: oneshot::Sender<Result<Operated, OperationError>> },
     /// Stop being a member.
     Leave { answer: oneshot::Sender<()> },
     /// Look at everything now.

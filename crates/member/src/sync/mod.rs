@@ -6,6 +6,7 @@
 mod alarm;
 mod asking;
 mod dialer;
+mod giving;
 mod gossip;
 mod journal;
 mod links;
@@ -24,6 +25,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use self::alarm::Alarm;
 pub(crate) use self::asking::{HOLDS_MAX, Hold, ORDERS_MAX, Order, Shared};
+pub(crate) use self::giving::Giving;
 use self::resolve::{Resolved, resolve};
 use self::run::SyncLoop;
 use crate::settings::{Clock, Settings, StartError};

@@ -261,6 +261,11 @@ impl SyncLoop {
                 self.set_peers(now_ns, peers);
                 let _ = answer.send(());
             }
+            Order::Give { giving, answer } => {
+                let result = self.machine.operate(now_ns, &giving.to_operation());
+                self.deliver(now_ns);
+                let _ = answer.send(result);
+            }
             Order::Leave { answer } => {
                 self.leavers.push(answer);
                 self.machine.leave(now_ns);

@@ -13,6 +13,7 @@ pub mod completions;
 pub mod demo;
 mod exchange;
 pub mod explain;
+pub mod import;
 pub mod key;
 pub mod man;
 pub mod node;

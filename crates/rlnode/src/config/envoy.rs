@@ -6,6 +6,7 @@ use toml::Spanned;
 use super::error::{Problems, Span, quoted};
 use super::written::Section;
 use crate::endpoint::envoy::mapping::{MAPPINGS_MAX, Mapping, Mappings, Template};
+use crate::endpoint::envoy::values::{VALUES_BYTES_MAX, Values};
 
 /// Reads every `[[envoy]]`.
 pub(super) fn read_mappings(sections: Vec<Section<'_, '_>>, problems: &mut Problems) -> Mappings {
@@ -20,7 +21,8 @@ pub(super) fn read_mappings(sections: Vec<Section<'_, '_>>, problems: &mut Probl
         let Some(mapping) = read_mapping(section, problems) else { continue };
         if let Some((_, other)) = read.iter().find(|(other, _)| other.ties_with(&mapping)) {
             let message = "two mappings could decide the same descriptor and neither is more \
-                           specific; change what one of them names";
+                           specific; name their entries in the same order, or change what one of \
+                           them names";
             problems.add_pair(&span, other, message);
         }
         read.push((mapping, span));
@@ -66,11 +68,12 @@ fn read_mapping(mut section: Section<'_, '_>, problems: &mut Problems) -> Option
     Some(mapping)
 }
 
-/// `["remote_address", "generic_key=slow"]`: names of entries, each with a value where that matters.
+/// `["remote_address", "generic_key=slow", "path=/static/*"]`: names of entries, each with its values where
+/// they matter.
 fn read_descriptor(
     section: &mut Section<'_, '_>,
     problems: &mut Problems,
-) -> Option<Vec<(String, Option<String>)>> {
+) -> Option<Vec<(String, Values)>> {
     let Some(written) = section.take_strings("descriptor", problems) else {
         if !section.has("descriptor") {
             let message =
@@ -79,22 +82,23 @@ fn read_descriptor(
         }
         return None;
     };
-    let mut entries: Vec<(String, Option<String>)> = Vec::new();
+    let mut entries: Vec<(String, Values)> = Vec::new();
     for text in &written {
-        let (name, value) = match text.get_ref().split_once('=') {
-            Some((name, value)) => (name, Some(value.to_owned())),
+        let (name, values) = match text.get_ref().split_once('=') {
+            Some((name, values)) => (name, Some(values)),
             None => (*text.get_ref(), None),
         };
         if name.is_empty() {
             problems.add(&text.span(), "the entry has no name; write `name`, or `name=value`");
             return None;
         }
-        if entries.iter().any(|(known, _)| known == name) {
-            problems
-                .add(&text.span(), format!("the entry {} is named twice; drop one", quoted(name)));
+        if values.is_some_and(|values| values.len() > VALUES_BYTES_MAX) {
+            let message =
+                format!("the value is longer than {VALUES_BYTES_MAX} bytes; end it with `*`");
+            problems.add(&text.span(), message);
             return None;
         }
-        entries.push((name.to_owned(), value));
+        entries.push((name.to_owned(), values.map_or(Values::Any, Values::parse)));
     }
     Some(entries)
 }

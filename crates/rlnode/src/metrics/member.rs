@@ -168,6 +168,12 @@ fn encode_traffic(encoder: &mut DescriptorEncoder<'_>, counts: &cluster::Counts)
         "rlnode_cluster_unknown_limits",
         "Buckets told by peers whose limit this node does not have",
         counts.unknown_limits,
+    )?;
+    counter(
+        encoder,
+        "rlnode_cluster_acts_dropped",
+        "Bans and overrides of keys told by peers for which there was no room",
+        counts.acts_dropped,
     )
 }
 

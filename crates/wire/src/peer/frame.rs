@@ -1,10 +1,15 @@
 //! The header of a peer's frame, and what a frame can be.
 
+use limiter::Act;
+
+use super::acts;
 use super::batch::BatchFrame;
 use super::codec;
 use super::control::{Answer, Done, Hello, Refused, SnapshotRequest};
+use super::credit::CreditsFrame;
 use super::error::{Fault, PeerFrameError};
 use super::heal::HealFrame;
+use super::limits::{self, LimitsFrame, TermsFrame};
 use super::signal;
 use super::snapshot::SnapshotChunk;
 use super::timed::{TimedStandings, TimedSums};
@@ -26,6 +31,10 @@ pub(super) enum FrameType {
     TimedSums = 0x02,
     TimedStandings = 0x03,
     Clock = 0x04,
+    Limits = 0x05,
+    Acts = 0x07,
+    Terms = 0x08,
+    Credits = 0x06,
     Hello = 0x80,
     Answer = 0x81,
     Done = 0x82,
@@ -41,11 +50,15 @@ pub(super) enum FrameType {
 }
 
 impl FrameType {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 20] = [
         Self::Ping,
         Self::TimedSums,
         Self::TimedStandings,
         Self::Clock,
+        Self::Limits,
+        Self::Acts,
+        Self::Terms,
+        Self::Credits,
         Self::Hello,
         Self::Answer,
         Self::Done,
@@ -68,8 +81,15 @@ impl FrameType {
     fn bytes_max(self) -> usize {
         match self {
             Self::Hello | Self::Answer | Self::SnapshotChunk => PEER_FRAME_BYTES_MAX,
-            // Older versions skip the timed ones, and skip nothing longer.
-            Self::Batch | Self::Heal | Self::TimedSums | Self::TimedStandings => BATCH_BYTES_MAX,
+            // Older versions skip some of them, and skip nothing longer.
+            Self::Batch
+            | Self::Heal
+            | Self::TimedSums
+            | Self::TimedStandings
+            | Self::Limits
+            | Self::Credits
+            | Self::Acts
+            | Self::Terms => BATCH_BYTES_MAX,
             Self::SnapshotRequest => SNAPSHOT_REQUEST_BYTES_MAX,
             Self::Ping
             | Self::Clock
@@ -126,11 +146,19 @@ pub enum PeerFrame<'b> {
     TimedSums(TimedSums<'b>),
     /// A part of the next chunk of a snapshot on the stream: standings that belong to windows or times.
     TimedStandings(TimedStandings<'b>),
+    /// A part of the next batch, heal or chunk on the stream: of which buckets operators gave something back.
+    Credits(CreditsFrame<'b>),
     /// What the sender's wall clock says. It is shown and decides nothing.
     Clock {
         /// Milliseconds of Unix time.
         unix_ms: u64,
     },
+    /// Bans and numbers of single keys that the receiver may not know.
+    Acts(Vec<Act>),
+    /// A part of the sender's limits, which changed.
+    Limits(LimitsFrame),
+    /// Numbers of carried buckets.
+    Terms(TermsFrame),
 }
 
 /// What bytes were read as.
@@ -244,6 +272,10 @@ fn read_payload(frame_type: FrameType, payload: &[u8]) -> Result<PeerFrame<'_>, 
         FrameType::Ping => signal::read_nothing(payload).map(|()| PeerFrame::Ping)?,
         FrameType::TimedSums => PeerFrame::TimedSums(TimedSums::read(payload)?),
         FrameType::TimedStandings => PeerFrame::TimedStandings(TimedStandings::read(payload)?),
+        FrameType::Limits => PeerFrame::Limits(limits::read_limits(payload)?),
+        FrameType::Terms => PeerFrame::Terms(limits::read_terms(payload)?),
+        FrameType::Acts => PeerFrame::Acts(acts::read(payload)?),
+        FrameType::Credits => PeerFrame::Credits(CreditsFrame::read(payload)?),
         FrameType::Clock => PeerFrame::Clock { unix_ms: signal::read_number(payload)? },
     })
 }

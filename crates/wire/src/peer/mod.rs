@@ -8,25 +8,31 @@
 //! tables stand in `docs/peer-protocol.md`. Nothing here decides, waits or sends, and nothing is known
 //! about the order in which frames may come.
 
+mod acts;
 mod batch;
 mod codec;
 mod control;
+mod credit;
 mod error;
 mod frame;
 mod heal;
+mod limits;
 mod signal;
 mod snapshot;
 mod timed;
 mod varint;
 
+pub use acts::write_acts;
 pub use batch::{BatchFrame, BatchWriter, Deltas};
 pub use control::{
     Answer, Cursor, Done, Hello, LimitNumbers, Position, Refusal, Refused, SnapshotRequest,
     write_answer, write_done, write_hello, write_refused, write_snapshot_request,
 };
+pub use credit::{CREDITS_MAX, CreditsFrame, CreditsOf, write_credits};
 pub use error::{PeerFrameError, PeerWriteError};
 pub use frame::{PeerDecoded, PeerFrame, decode_peer, peer_frame_length};
 pub use heal::{HealFrame, Sums, write_heal};
+pub use limits::{LIMITS_PART_MAX, LimitsFrame, TermsFrame, write_limits, write_terms};
 pub use signal::{write_ack, write_clock, write_forget, write_heal_ack, write_leave, write_ping};
 pub use snapshot::{SnapshotChunk, SnapshotHead, Standings, write_snapshot_chunk};
 pub use timed::{TimedStandings, TimedSums, write_timed_standings, write_timed_sums};

@@ -11,9 +11,10 @@ mod vectors;
 use limiter::{Bucket, Delta, Standing, Sum, When};
 use wire::peer::{
     BatchWriter, Hello, LimitNumbers, PeerDecoded, PeerFrame, PeerFrameError, Position,
-    SnapshotHead, decode_peer, write_ack, write_answer, write_clock, write_done, write_forget,
-    write_heal, write_heal_ack, write_hello, write_leave, write_ping, write_refused,
-    write_snapshot_chunk, write_snapshot_request, write_timed_standings, write_timed_sums,
+    SnapshotHead, decode_peer, write_ack, write_acts, write_answer, write_clock, write_credits,
+    write_done, write_forget, write_heal, write_heal_ack, write_hello, write_leave, write_limits,
+    write_ping, write_refused, write_snapshot_chunk, write_snapshot_request, write_terms,
+    write_timed_standings, write_timed_sums,
 };
 
 /// When frames are written and read: in whole milliseconds, so that an age above it is one, too.
@@ -74,6 +75,15 @@ fn rewritten(frame: &PeerFrame<'_>) -> Vec<u8> {
             let standings: Vec<_> = timed.standings(NOW_NS).collect();
             let written = write_timed_standings(&mut out, timed.first, NOW_NS, &standings);
             assert_eq!(written, standings.len());
+        }
+        PeerFrame::Limits(it) => write_limits(&mut out, it.first, it.is_last, &it.limits),
+        PeerFrame::Terms(frame) => {
+            assert_eq!(write_terms(&mut out, &frame.terms), frame.terms.len());
+        }
+        PeerFrame::Acts(acts) => assert_eq!(write_acts(&mut out, acts), acts.len()),
+        PeerFrame::Credits(credits) => {
+            let list: Vec<_> = credits.credits().collect();
+            write_credits(&mut out, credits.of, &credits.positions, &list);
         }
         PeerFrame::Clock { unix_ms } => write_clock(&mut out, *unix_ms),
     }

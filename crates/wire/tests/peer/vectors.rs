@@ -1,11 +1,12 @@
 //! Frozen bytes of every frame. A change of one of these is a change of the protocol.
 
-use limiter::{Delta, Standing, Sum, When};
+use limiter::{About, Act, Delta, Given, Holds, Rate, Standing, Subject, Sum, Terms, When};
 use wire::peer::{
-    Answer, BatchFrame, BatchWriter, Cursor, Done, Hello, PeerFrame, Refusal, SnapshotRequest,
-    peer_frame_length, write_ack, write_answer, write_clock, write_done, write_forget, write_heal,
-    write_heal_ack, write_hello, write_leave, write_ping, write_refused, write_snapshot_chunk,
-    write_snapshot_request, write_timed_standings, write_timed_sums,
+    Answer, BatchFrame, BatchWriter, Cursor, Done, Hello, LimitNumbers, PeerFrame, Refusal,
+    SnapshotRequest, peer_frame_length, write_ack, write_acts, write_answer, write_clock,
+    write_done, write_forget, write_heal, write_heal_ack, write_hello, write_leave, write_limits,
+    write_ping, write_refused, write_snapshot_chunk, write_snapshot_request, write_terms,
+    write_timed_standings, write_timed_sums,
 };
 
 use crate::{
@@ -30,10 +31,13 @@ pub(crate) const FORGET: &str = include_str!("vectors/forget.hex");
 pub(crate) const PING: &str = include_str!("vectors/ping.hex");
 pub(crate) const TIMED_SUMS: &str = include_str!("vectors/timed_sums.hex");
 pub(crate) const TIMED_STANDINGS: &str = include_str!("vectors/timed_standings.hex");
+pub(crate) const LIMITS: &str = include_str!("vectors/limits.hex");
+pub(crate) const TERMS: &str = include_str!("vectors/terms.hex");
+pub(crate) const ACTS: &str = include_str!("vectors/acts.hex");
 pub(crate) const CLOCK: &str = include_str!("vectors/clock.hex");
 
 /// One of each type at least, as this version writes them.
-pub(crate) const WRITTEN: [&str; 17] = [
+pub(crate) const WRITTEN: [&str; 20] = [
     HELLO,
     ANSWER,
     DONE,
@@ -51,6 +55,9 @@ pub(crate) const WRITTEN: [&str; 17] = [
     TIMED_SUMS,
     TIMED_STANDINGS,
     CLOCK,
+    ACTS,
+    LIMITS,
+    TERMS,
 ];
 
 /// The bytes of a vector: hexadecimal, `#` begins a comment.
@@ -336,7 +343,9 @@ fn a_set_of_members_has_one_list_however_it_was_kept() {
 #[test]
 fn the_protocol_document_explains_every_byte_of_the_vectors_that_it_shows() {
     let document = include_str!("../../../../docs/peer-protocol.md");
-    for vector in [HELLO, BATCH, HEAL, BATCH_TIMED, TIMED_SUMS, TIMED_STANDINGS] {
+    for vector in
+        [HELLO, BATCH, HEAL, BATCH_TIMED, TIMED_SUMS, TIMED_STANDINGS, ACTS, LIMITS, TERMS]
+    {
         let rows = vector.lines().skip(1).collect::<Vec<_>>().join("\n");
         assert!(document.contains(&rows), "docs/peer-protocol.md lacks:\n{rows}");
     }
@@ -361,4 +370,53 @@ fn the_protocol_document_lists_every_type_with_its_bound_and_every_refusal() {
         let row = format!("| {} | `{}` |", refusal.to_u8(), refusal.as_str());
         assert!(document.contains(&row), "{row}");
     }
+}
+
+#[test]
+fn acts_are_written_and_read() {
+    let of = |about, version, holds| Act { about, version, holds };
+    let ban = |subject| About::Ban(subject);
+    let acts = [
+        of(
+            ban(Subject::Key(b"alice".to_vec())),
+            1 << 16,
+            Some(Holds { for_ns: Some(1_000_000_000), given: None }),
+        ),
+        of(ban(Subject::Network("10.0.0.0/8".parse().unwrap())), (1 << 16) + 1, None),
+        of(
+            About::Override { rule: 1, hash: 2 },
+            (1 << 16) + 2,
+            Some(Holds {
+                for_ns: None,
+                given: Some((
+                    b"bob".to_vec(),
+                    Given::Level { count: 5, period_ns: 1_000, burst: 10 },
+                )),
+            }),
+        ),
+    ];
+    assert_eq!(written(|out| assert_eq!(write_acts(out, &acts), 3)), bytes(ACTS));
+    let PeerFrame::Acts(read) = frame(&bytes(ACTS)) else { panic!("other than acts") };
+    assert_eq!(read, acts);
+    // A kind of a later version is skipped, and so is what a later version appends to a known one.
+    let mut later = bytes(ACTS);
+    later.extend([3, 0, 9]);
+    later[8] = 4;
+    later[10] += 1;
+    later.insert(10 + 18, 7);
+    let frame_of = crate::mended(later);
+    let PeerFrame::Acts(read) = frame(&frame_of) else { panic!("other than acts") };
+    assert_eq!(read, acts);
+}
+
+#[test]
+fn changed_limits_and_terms_are_written_and_read() {
+    let limit = LimitNumbers { id: 42, burst: 10, per_ns: 1, per_unit: 1_000_000_000 };
+    assert_eq!(written(|out| write_limits(out, 4_097, true, &[limit])), bytes(LIMITS));
+    let PeerFrame::Limits(read) = frame(&bytes(LIMITS)) else { panic!("other than limits") };
+    assert_eq!((read.first, read.is_last, &read.limits[..]), (4_097, true, &[limit][..]));
+    let terms = Terms { rate: Rate { count: 30, period_ns: 60_000_000_000 }, burst: 15 };
+    assert_eq!(written(|out| assert_eq!(write_terms(out, &[(17, terms)]), 1)), bytes(TERMS));
+    let PeerFrame::Terms(read) = frame(&bytes(TERMS)) else { panic!("other than terms") };
+    assert_eq!(read.terms, [(17, terms)]);
 }

@@ -8,8 +8,8 @@ use limiter::{Delta, Standing, Sum, When};
 use rlnode_fuzz::fuzz_target;
 use wire::peer::{
     BatchWriter, PeerDecoded, PeerFrame, decode_peer, peer_frame_length, write_ack, write_answer,
-    write_clock, write_done, write_forget, write_heal, write_heal_ack, write_hello, write_leave,
-    write_ping, write_refused, write_snapshot_chunk, write_snapshot_request, write_timed_standings,
+    write_acts, write_credits, write_clock, write_done, write_forget, write_heal, write_heal_ack, write_hello, write_leave, write_limits,
+    write_ping, write_refused, write_snapshot_chunk, write_snapshot_request, write_terms, write_timed_standings,
     write_timed_sums,
 };
 
@@ -79,6 +79,13 @@ fn rewritten(frame: &PeerFrame<'_>) -> Vec<u8> {
             let standings: Vec<Standing> = timed.standings(NOW_NS).collect();
             let count = write_timed_standings(&mut out, timed.first, NOW_NS, &standings);
             assert_eq!(count, standings.len());
+        }
+        PeerFrame::Limits(it) => write_limits(&mut out, it.first, it.is_last, &it.limits),
+        PeerFrame::Terms(it) => assert_eq!(write_terms(&mut out, &it.terms), it.terms.len()),
+        PeerFrame::Acts(acts) => assert_eq!(write_acts(&mut out, acts), acts.len()),
+        PeerFrame::Credits(credits) => {
+            let list: Vec<_> = credits.credits().collect();
+            write_credits(&mut out, credits.of, &credits.positions, &list);
         }
         PeerFrame::Clock { unix_ms } => write_clock(&mut out, *unix_ms),
     }

@@ -52,7 +52,15 @@ fn status(told: &Told<'_>) -> DescriptorStatus {
 
 /// The capacity per window where that is a unit of time, else without one.
 fn current_limit(verdict: &Verdict<'_>, limit: u64) -> RateLimit {
-    let units = [(Unit::Second, 1), (Unit::Minute, 60), (Unit::Hour, 3_600), (Unit::Day, 86_400)];
+    let units = [
+        (Unit::Second, 1),
+        (Unit::Minute, 60),
+        (Unit::Hour, 3_600),
+        (Unit::Day, 86_400),
+        (Unit::Week, 7 * 86_400),
+        (Unit::Month, 30 * 86_400),
+        (Unit::Year, 365 * 86_400),
+    ];
     let is_window = |(_, seconds): &(Unit, u64)| {
         verdict.window == Wait::from_ns(seconds.saturating_mul(SECOND_NS))
     };

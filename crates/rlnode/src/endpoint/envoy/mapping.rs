@@ -1,14 +1,20 @@
 //! What a descriptor of Envoy means: endpoint, key, attributes and cost of a request.
 
-use limiter::{ATTRIBUTE_NAME_BYTES_MAX, ATTRIBUTE_VALUE_BYTES_MAX, ATTRIBUTES_MAX};
+use limiter::{
+    ATTRIBUTE_NAME_BYTES_MAX, ATTRIBUTE_VALUE_BYTES_MAX, ATTRIBUTES_MAX, ENDPOINT_BYTES_MAX,
+    KEY_BYTES_MAX,
+};
 
 use super::messages::Entry;
+use super::values::Values;
 
 /// Most mappings in a file: they are looked through one after the other.
 pub const MAPPINGS_MAX: usize = 1_024;
 
 /// Entries that hold an address, in the order in which they are asked.
 const ADDRESSES: [&str; 2] = ["remote_address", "masked_remote_address"];
+/// The key of a descriptor that gives an empty one, which no limit takes.
+const EMPTY_KEY: &[u8] = b"-";
 
 /// Text in which `{name}` stands for the value of an entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,9 +81,9 @@ impl Template {
 pub struct Mapping {
     /// The domain; none: any.
     pub domain: Option<String>,
-    /// The entries that the descriptor has, all of them and no other, in any order; with a value, those of
-    /// that value.
-    pub descriptor: Vec<(String, Option<String>)>,
+    /// The entries that the descriptor has, all of them and no other, in any order, and which of their values
+    /// are meant. Of entries of one name the first here is the first there.
+    pub descriptor: Vec<(String, Values)>,
     /// The key.
     pub key: Template,
     /// The endpoint.
@@ -94,28 +100,40 @@ impl Mapping {
     fn matches(&self, domain: &str, entries: &[Entry]) -> bool {
         self.domain.as_ref().is_none_or(|own| own == domain)
             && self.descriptor.len() == entries.len()
-            && self.descriptor.iter().all(|(name, wanted)| {
-                let value = value_of(entries, name);
-                value.is_some_and(|value| wanted.as_ref().is_none_or(|wanted| wanted == value))
+            && self.numbered().all(|(name, nth, values)| {
+                let mut named = entries.iter().filter(|entry| entry.key == name);
+                named.nth(nth).is_some_and(|entry| values.take(&entry.value))
             })
     }
 
-    /// Greater decides.
-    fn rank(&self) -> (bool, usize) {
-        let values = self.descriptor.iter().filter(|(_, value)| value.is_some());
-        (self.domain.is_some(), values.count())
+    /// Each entry with how many of its name stand before it.
+    fn numbered(&self) -> impl Iterator<Item = (&str, usize, &Values)> {
+        self.descriptor.iter().enumerate().map(|(at, (name, values))| {
+            let before = self.descriptor.iter().take(at);
+            (name.as_str(), before.filter(|(other, _)| other == name).count(), values)
+        })
+    }
+
+    /// Greater decides: one that names the domain, and then entry by entry.
+    fn rank(&self) -> (bool, Vec<(u8, usize)>) {
+        let values = self.descriptor.iter().map(|(_, values)| values.rank());
+        (self.domain.is_some(), values.collect())
     }
 
     /// Whether some descriptor would match both, and neither is more specific.
     pub fn ties_with(&self, other: &Self) -> bool {
-        let is_met = |(name, value): &(String, Option<String>)| {
-            let same = other.descriptor.iter().find(|(theirs, _)| theirs == name);
-            same.is_some_and(|(_, theirs)| value.is_none() || theirs.is_none() || value == theirs)
+        let is_met = |(name, nth, values): (&str, usize, &Values)| {
+            let theirs = other.numbered().find(|(own, at, _)| (*own, *at) == (name, nth));
+            theirs.is_some_and(|(_, _, theirs)| values.meet(theirs))
         };
-        self.rank() == other.rank()
-            && self.domain == other.domain
+        let names = |mapping: &Self| {
+            mapping.descriptor.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()
+        };
+        self.domain == other.domain
             && self.descriptor.len() == other.descriptor.len()
-            && self.descriptor.iter().all(is_met)
+            && self.numbered().all(is_met)
+            // In another order the first to differ is another.
+            && (names(self) != names(other) || self.rank() == other.rank())
     }
 }
 
@@ -145,12 +163,14 @@ impl Mappings {
         let matching = self.0.iter().filter(|mapping| mapping.matches(domain, entries));
         match matching.max_by_key(|mapping| mapping.rank()) {
             Some(mapping) => Meant {
-                endpoint: mapping.endpoint.fill(entries),
-                key: mapping.key.fill(entries),
+                endpoint: cut(mapping.endpoint.fill(entries), ENDPOINT_BYTES_MAX),
+                key: key(mapping.key.fill(entries)),
                 attributes: mapping
                     .attributes
                     .iter()
-                    .map(|(name, value)| (name.clone().into_bytes(), value.fill(entries)))
+                    .map(|(name, value)| {
+                        (name.clone().into_bytes(), attribute(value.fill(entries)))
+                    })
                     .collect(),
                 debit: mapping.debit,
                 unit: mapping.unit.clone(),
@@ -158,6 +178,21 @@ impl Mappings {
             None => unmapped(domain, entries),
         }
     }
+}
+
+/// Values come from whoever calls. One that is too long is cut, so that it has its limits all the same: a
+/// refusal would let the whole call pass where Envoy is told to let failures pass.
+fn cut(mut value: Vec<u8>, bytes_max: usize) -> Vec<u8> {
+    value.truncate(bytes_max);
+    value
+}
+
+fn key(value: Vec<u8>) -> Vec<u8> {
+    if value.is_empty() { EMPTY_KEY.to_vec() } else { cut(value, KEY_BYTES_MAX) }
+}
+
+fn attribute(value: Vec<u8>) -> Vec<u8> {
+    cut(value, ATTRIBUTE_VALUE_BYTES_MAX)
 }
 
 /// What a descriptor means that no mapping names.
@@ -169,14 +204,13 @@ fn unmapped(domain: &str, entries: &[Entry]) -> Meant {
         (_, None, generic) => generic.unwrap_or_default().to_owned(),
     };
     let address = ADDRESSES.into_iter().find_map(value);
-    let key = address.or(entries.last().map(|entry| entry.value.as_str())).unwrap_or_default();
+    let caller = address.or(entries.last().map(|entry| entry.value.as_str())).unwrap_or_default();
     let mut attributes: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
     let mut add = |name: &str, value: &str| {
-        let is_short = (1..=ATTRIBUTE_NAME_BYTES_MAX).contains(&name.len())
-            && value.len() <= ATTRIBUTE_VALUE_BYTES_MAX;
+        let is_short = (1..=ATTRIBUTE_NAME_BYTES_MAX).contains(&name.len());
         let is_new = attributes.iter().all(|(known, _)| known != name.as_bytes());
         if is_short && is_new && attributes.len() < ATTRIBUTES_MAX {
-            attributes.push((name.into(), value.into()));
+            attributes.push((name.into(), attribute(value.into())));
         }
     };
     // What limits go by most often comes first, so that many entries do not push it out.
@@ -185,8 +219,8 @@ fn unmapped(domain: &str, entries: &[Entry]) -> Meant {
     }
     add("domain", domain);
     entries.iter().for_each(|entry| add(&entry.key, &entry.value));
-    let (endpoint, key) = (endpoint.into_bytes(), key.as_bytes().to_vec());
-    Meant { endpoint, key, attributes, debit: false, unit: None }
+    let endpoint = cut(endpoint.into_bytes(), ENDPOINT_BYTES_MAX);
+    Meant { endpoint, key: key(caller.into()), attributes, debit: false, unit: None }
 }
 
 /// The value of the first entry `name`.
@@ -208,7 +242,7 @@ mod tests {
 
     fn mapping(domain: Option<&str>, descriptor: &[(&str, Option<&str>)], key: &str) -> Mapping {
         let entry = |(name, value): &(&str, Option<&str>)| {
-            ((*name).to_owned(), value.map(ToOwned::to_owned))
+            ((*name).to_owned(), value.map_or(Values::Any, Values::parse))
         };
         Mapping {
             domain: domain.map(ToOwned::to_owned),
@@ -257,7 +291,64 @@ mod tests {
         assert!(!value.ties_with(&other_value) && value.ties_with(&value));
         let first = mapping(None, &[("a", Some("1")), ("b", None)], "first");
         let second = mapping(None, &[("a", None), ("b", Some("2"))], "second");
-        assert!(first.ties_with(&second), "a=1, b=2 matches both");
+        assert!(!first.ties_with(&second), "the first entry that differs decides");
+        let both = Mappings(vec![second.clone(), first]);
+        assert_eq!(both.meaning("d", &entries(&[("b", "2"), ("a", "1")])).key, b"first");
+        let turned = mapping(None, &[("b", None), ("a", Some("1"))], "turned");
+        assert!(second.ties_with(&turned), "which of them is the first?");
+        let apart = mapping(None, &[("b", Some("3")), ("a", None)], "apart");
+        assert!(!second.ties_with(&apart), "none matches both");
+    }
+
+    #[test]
+    fn stars_come_after_whole_values_and_before_any() {
+        let like = |values| mapping(None, &[("path", values)], values.unwrap_or("any"));
+        let all = [None, Some("/a/*"), Some("/a/b/*"), Some("/a/b/c"), Some("*.png")].map(like);
+        let mapped = Mappings(all.to_vec());
+        let key = |path| mapped.meaning("d", &entries(&[("path", path)])).key;
+        for (path, decides) in [
+            ("/a/b/c", "/a/b/c"),
+            ("/a/b/d", "/a/b/*"),
+            ("/a/c", "/a/*"),
+            ("/x.png", "*.png"),
+            ("/x", "any"),
+        ] {
+            assert_eq!(key(path), decides.as_bytes(), "{path}");
+        }
+        let other = like(Some("/b/*"));
+        assert!(!other.ties_with(&all[1]), "no path begins as both");
+        assert!(like(Some("*.jpg")).ties_with(&like(Some("/pic*"))), "`/pic.jpg`");
+    }
+
+    #[test]
+    fn entries_of_one_name_are_told_apart_by_their_place() {
+        let twice = mapping(None, &[("generic_key", Some("a")), ("generic_key", Some("b"))], "ab");
+        let mapped = Mappings(vec![twice]);
+        let key = |pairs: &[(&str, &str)]| mapped.meaning("d", &entries(pairs)).key;
+        assert_eq!(key(&[("generic_key", "a"), ("generic_key", "b")]), b"ab");
+        assert_eq!(key(&[("generic_key", "b"), ("generic_key", "a")]), b"a", "the usual rule");
+    }
+
+    /// A value that is too long or empty must not make the call fail: Envoy would let it pass.
+    #[test]
+    fn what_callers_send_always_makes_a_request() {
+        let mut mapped = mapping(None, &[("user", None)], "{user}");
+        mapped.endpoint = Template::parse("{user}").expect("a template");
+        mapped.attributes = vec![("user".into(), mapped.key.clone())];
+        let long = "x".repeat(5_000);
+        for mappings in [Mappings(vec![mapped]), Mappings::default()] {
+            for pairs in [vec![("user", "")], vec![("user", &*long), ("path", &long)], Vec::new()] {
+                let meant = mappings.meaning("d", &entries(&pairs));
+                let mut request = limiter::Request::check(&meant.endpoint, &meant.key);
+                for (name, value) in &meant.attributes {
+                    request = request.with_attribute(name, value);
+                }
+                assert_eq!(request.validate(), Ok(()), "{pairs:?}");
+            }
+        }
+        let meant = Mappings::default().meaning("d", &entries(&[("user", &long)]));
+        assert_eq!((meant.key.len(), meant.attributes[1].1.len()), (1_024, 256));
+        assert_eq!(Mappings::default().meaning("d", &entries(&[("user", "")])).key, b"-");
     }
 
     #[test]
@@ -286,6 +377,6 @@ mod tests {
         assert_eq!(masked.key, b"10.1.0.0/16");
         assert_eq!(masked.attributes[0], pair("ip", "10.1.0.0"));
         let long = meant(&[("path", &"x".repeat(300))]);
-        assert_eq!((long.endpoint.len(), long.attributes), (300, vec![pair("domain", "edge")]));
+        assert_eq!((long.endpoint.len(), long.attributes[1].1.len()), (300, 256));
     }
 }

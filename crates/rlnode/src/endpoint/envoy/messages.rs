@@ -133,6 +133,12 @@ pub enum Unit {
     Hour = 3,
     /// A day of 86,400 seconds.
     Day = 4,
+    /// Thirty days.
+    Month = 5,
+    /// 365 days.
+    Year = 6,
+    /// Seven days.
+    Week = 7,
 }
 
 /// `HeaderValue` of `envoy.config.core.v3`.
@@ -174,4 +180,72 @@ pub enum Serving {
     NotServing = 2,
     /// There is no such service; only `Watch` says so.
     ServiceUnknown = 3,
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+
+    use super::*;
+
+    /// A call as the Python package `xds-protos` 1.85.0 writes it: `RateLimitRequest(domain="edge",
+    /// hits_addend=7, descriptors=[...]).SerializeToString()`, the first descriptor with a `limit` of its own,
+    /// the others with `hits_addend` 300 and 0.
+    const CALL: &[u8] = b"\x0a\x04edge\x12\x1e\x0a\x0a\x0a\x04path\x12\x02/x\x0a\x0a\x0a\x04user\x12\x02\xc3\xa9\
+        \x12\x04\x08\x09\x10\x02\x12\x0a\x0a\x03\x0a\x01a\x1a\x03\x08\xac\x02\x12\x0a\x0a\x06\x0a\x01b\x12\x01c\x1a\x00\
+        \x18\x07";
+    /// `RateLimitResponse(overall_code=OVER_LIMIT, statuses=[...], ...)` of the same package.
+    const ANSWER: &[u8] = b"\x08\x02\x12\x02\x08\x01\x12 \x08\x02\x12\x11\x08\x05\x10\x03\x1a\x0bper-address\x18\xff\xff\
+        \xff\xff\x0f\"\x03\x08\xd0\x05\x1a\x12\x0a\x0bretry-after\x12\x03720*\x02{}";
+
+    fn entry(key: &str, value: &str) -> Entry {
+        Entry { key: key.into(), value: value.into() }
+    }
+
+    #[test]
+    fn a_call_of_other_code_is_read() {
+        let descriptor = |entries, hits: Option<u64>| Descriptor {
+            entries,
+            hits_addend: hits.map(|value| UInt64Value { value }),
+            is_negative_hits: false,
+        };
+        let call = RateLimitRequest {
+            domain: "edge".into(),
+            descriptors: vec![
+                descriptor(vec![entry("path", "/x"), entry("user", "é")], None),
+                descriptor(vec![entry("a", "")], Some(300)),
+                descriptor(vec![entry("b", "c")], Some(0)),
+            ],
+            hits_addend: 7,
+        };
+        assert_eq!(RateLimitRequest::decode(CALL).expect("a message"), call);
+        // That package does not know the field of refunds: number 4, a truth value.
+        let refund = Descriptor::decode(&b"\x0a\x03\x0a\x01a\x20\x01"[..]).expect("a message");
+        assert!(refund.is_negative_hits);
+    }
+
+    #[test]
+    fn an_answer_is_what_other_code_writes() {
+        let status = |code: Code| DescriptorStatus { code: code.into(), ..Default::default() };
+        let limit =
+            RateLimit { requests_per_unit: 5, unit: Unit::Hour.into(), name: "per-address".into() };
+        let answer = RateLimitResponse {
+            overall_code: Code::OverLimit.into(),
+            statuses: vec![
+                status(Code::Ok),
+                DescriptorStatus {
+                    current_limit: Some(limit),
+                    limit_remaining: u32::MAX,
+                    duration_until_reset: Some(Duration { seconds: 720, nanos: 0 }),
+                    ..status(Code::OverLimit)
+                },
+            ],
+            response_headers_to_add: vec![HeaderValue {
+                key: "retry-after".into(),
+                value: "720".into(),
+            }],
+            raw_body: b"{}".to_vec(),
+        };
+        assert_eq!(answer.encode_to_vec(), ANSWER);
+    }
 }

@@ -7,6 +7,7 @@ mod health;
 pub mod mapping;
 pub mod messages;
 mod service;
+pub mod values;
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -35,8 +36,9 @@ use messages::{HealthCheckRequest, HealthCheckResponse, RateLimitRequest, RateLi
 
 /// Name of the service.
 const RATE_LIMIT_SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
-/// Longest message, in bytes.
-const MESSAGE_BYTES_MAX: usize = 64 * 1024;
+/// Longest message, in bytes. What callers send stands in it, and a refusal may let them pass: Envoy takes 60
+/// KiB of headers, which a few descriptors may hold whole.
+const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 /// Calls of one connection that are answered at a time; more wait at the client.
 const STREAMS_MAX: u32 = 256;
 /// Calls that the client cancelled before they were looked at, on one connection: more end it.
@@ -120,11 +122,24 @@ async fn answer(node: Arc<Node>, call: Request<Incoming>, shutdown: Shutdown) ->
         }
     };
     let patience = timeout_of(call.headers());
-    match method {
-        Method::ShouldRateLimit => grpc().unary(RateLimit { node, patience }, call).await,
-        Method::Check => grpc().unary(Check(node), call).await,
-        Method::Watch => grpc().server_streaming(Watch(node, shutdown), call).await,
+    let of_call = Arc::clone(&node);
+    let response = match method {
+        Method::ShouldRateLimit => grpc().unary(RateLimit { node: of_call, patience }, call).await,
+        Method::Check => grpc().unary(Check(of_call), call).await,
+        Method::Watch => grpc().server_streaming(Watch(of_call, shutdown), call).await,
+    };
+    if is_malformed(&response) {
+        node.counters().count_fault(Door::Envoy, Fault::Malformed);
     }
+    response
+}
+
+/// Whether the call could not be read, or is outside the bounds.
+fn is_malformed(response: &Response<Body>) -> bool {
+    let status = response.headers().get("grpc-status").map(|it| Code::from_bytes(it.as_bytes()));
+    let refusals =
+        [Code::InvalidArgument, Code::OutOfRange, Code::ResourceExhausted, Code::Internal];
+    status.is_some_and(|status| refusals.contains(&status) || status == Code::Unimplemented)
 }
 
 enum Method {

@@ -9,7 +9,7 @@ use tonic::Status;
 use super::answer::{Told, response};
 use super::mapping::Meant;
 use super::messages::{Descriptor, RateLimitRequest, RateLimitResponse};
-use crate::door::{Door, Fault};
+use crate::door::Door;
 use crate::node::{Asked, DEFAULT_MAX_WAIT, Node, Undecided};
 
 /// Most descriptors of one call. Envoy sends one for each of the actions of a route.
@@ -59,9 +59,7 @@ pub(super) async fn should_rate_limit(
 ) -> Result<RateLimitResponse, Status> {
     let is_sampled = node.counters().count_frame(Door::Envoy);
     let started_ns = node.clock().now_ns();
-    let questions = questions(&node, &call).inspect_err(|_| {
-        node.counters().count_fault(Door::Envoy, Fault::Malformed);
-    })?;
+    let questions = questions(&node, &call)?;
     let max_wait = patience.map_or(DEFAULT_MAX_WAIT, |patience| DEFAULT_MAX_WAIT.min(patience / 2));
     let told = told(&node, &questions, max_wait).await.map_err(refusal)?;
     let response = response(&told);

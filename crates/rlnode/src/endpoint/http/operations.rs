@@ -244,7 +244,7 @@ async fn act_on(State(node): State<Arc<Node>>, act: Act, request: HttpRequest) -
             let status = match &error {
                 OperationError::Request(_) | OperationError::Quota(_) => StatusCode::BAD_REQUEST,
                 OperationError::NoLimit => StatusCode::NOT_FOUND,
-                OperationError::Full => StatusCode::CONFLICT,
+                OperationError::Full | OperationError::NoRoom => StatusCode::CONFLICT,
                 OperationError::Starting => StatusCode::SERVICE_UNAVAILABLE,
             };
             Problem::new(status, error.to_string()).into_response()
