@@ -139,19 +139,23 @@ fn a_bad_file_changes_nothing() {
 #[test]
 fn what_waits_for_a_restart_is_named() {
     let node = Node::start(&Config::new(&per_key("10/h", 10)));
-    let text = text_of(&node, &(per_key("20/h", 20) + "[memory]\nmax = \"64MiB\"\n"));
+    let more = "[memory]\nmax = \"64MiB\"\n[ban]\nkeys = \"mallory\"\n";
+    let text = text_of(&node, &(per_key("20/h", 20) + more));
     assert!(hang_up(&node, &text));
     assert_eq!(ask(&node, "alice").limit, Some(20));
-    assert_eq!(file_of(&node)["needs_restart"], serde_json::json!(["memory"]));
+    assert_eq!(file_of(&node)["needs_restart"], serde_json::json!(["memory.max"]));
     let address = node.stream_path().display().to_string();
     let told = run(&["reload", "--addr", &address]);
     assert_eq!(
         told.stdout,
-        "in force: 1 limits and overrides kept, 0 changed, 0 added, 0 removed; [memory] waits for \
-         a restart\n"
+        "in force: 1 limits and overrides kept, 0 changed, 0 added, 0 removed; until a restart as \
+         before: memory.max\n"
     );
     let status = run(&["status", "--addr", &address]);
-    assert!(status.stdout.contains("** [memory] of the file waits for a restart"), "{status:?}");
+    assert!(
+        status.stdout.contains("** settings of the file that wait for a restart: memory.max"),
+        "{status:?}"
+    );
     // Not for everybody.
     let mut tcp = HttpConnection::tcp(node.http()).expect("a connection");
     assert_eq!(tcp.request("POST", "/v1/reload", &[], b"").status, 403);

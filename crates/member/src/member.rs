@@ -262,6 +262,14 @@ impl Member {
         answer.map_err(ForgetFailure::Refused)
     }
 
+    /// Looks for peers at `peers` (as [`Settings::peers`]) from now on. Who was found at a name that is gone
+    /// stays a member until it leaves or is forgotten; whoever is new counts from when it is met. False: this
+    /// node is no member any more.
+    pub async fn set_peers(&self, peers: Vec<String>) -> bool {
+        let (answer, answered) = oneshot::channel();
+        self.order(Order::SetPeers { peers, answer }).await && answered.await.is_ok()
+    }
+
     /// Carries out an operation of an operator here, and tells the peers.
     ///
     /// # Errors

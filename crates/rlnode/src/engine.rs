@@ -222,6 +222,14 @@ impl Engine {
         self.limiter().replace(now_ns, plan)
     }
 
+    /// Looks for peers at `peers` from now on; a node alone does not.
+    pub async fn set_peers(&self, peers: Vec<String>) {
+        if let Some(member) = self.member() {
+            // One that has left looks for nobody.
+            let _is_member = member.set_peers(peers).await;
+        }
+    }
+
     /// What there is to know of its cluster now; none: it is alone.
     pub async fn member_status(&self) -> Option<MemberStatus> {
         match self {

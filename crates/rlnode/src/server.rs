@@ -64,7 +64,7 @@ pub async fn run(config: Config, source: Source) -> Result<(), ServerError> {
     let workers = available_parallelism().map_or(1, NonZero::get);
     let bound = Bound::bind(&config.listen, workers).map_err(ServerError::Bind)?;
     let Source { file, host, watcher } = source;
-    let reloader = Reloader::new(file, host, &config);
+    let reloader = Reloader::new(file, host, &config, watcher.last());
     let node = node_of(config, bound.addresses.clone())?.with_reloader(Some(reloader));
     serve(Arc::new(node), bound, (watcher, hang_up), signals).await
 }
@@ -342,29 +342,29 @@ async fn keep_file(
     mut hang_up: Signal,
     mut shutdown: Shutdown,
 ) {
-    let mut ticks = tokio::time::interval(LOOK_EVERY);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
+        // From the end of one look to the next, however long a look took: what both see has stood so long.
         let is_asked = tokio::select! {
-            _ = ticks.tick() => false,
+            () = tokio::time::sleep(LOOK_EVERY) => false,
             asked = hang_up.recv() => asked.is_some(),
             () = shutdown.reached(Phase::Closing) => return,
         };
         let Some(reloader) = node.reloader() else { return };
+        if is_asked {
+            // What came of it is logged, counted and shown by whoever asks.
+            let _ = node.reload().await;
+            continue;
+        }
         let file = reloader.file().to_owned();
         // It reads a file, and whoever answers checks should not wait for a disk.
         let look = tokio::task::spawn_blocking(move || {
-            if is_asked {
-                watcher.forgive(&file);
-            }
-            let has_changed = !is_asked && watcher.has_changed(&file);
-            (watcher, is_asked || has_changed)
+            let settled = watcher.look(&file);
+            (watcher, settled)
         });
-        let Ok((back, is_due)) = look.await else { return };
+        let Ok((back, settled)) = look.await else { return };
         watcher = back;
-        if is_due {
-            // What came of it is logged, counted and shown by whoever asks.
-            let _ = node.reload().await;
+        if let Some(settled) = settled {
+            reloader.reload_settled(&node, settled).await;
         }
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct Hold {
 pub(crate) enum Order {
     /// Forget a member.
     Forget { node: String, answer: oneshot::Sender<Result<(), ForgetError>> },
+    /// Look for peers at these names from now on, and at no others that a file named.
+    SetPeers { peers: Vec<String>, answer: oneshot::Sender<()> },
     /// Give back what a key has used, or a part of it.
     Give { giving: Giving, answer: oneshot::Sender<Result<Operated, OperationError>> },
     /// Stop being a member.

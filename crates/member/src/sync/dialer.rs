@@ -49,22 +49,17 @@ pub(super) struct Dialer {
 }
 
 impl Dialer {
-    /// The names in `peers` stand for these addresses now.
+    /// The names in `peers` stand for these addresses, as far as is known.
     pub(super) fn set_configured(&mut self, addresses: &BTreeSet<SocketAddr>) {
         for target in self.targets.values_mut() {
             target.configured = false;
         }
-        self.add_configured(addresses);
-        self.drop_unwanted();
-    }
-
-    /// Some of the names in `peers` stand for these addresses; of the others nothing is known now.
-    pub(super) fn add_configured(&mut self, addresses: &BTreeSet<SocketAddr>) {
         for address in addresses {
             if let Some(target) = self.target(*address) {
                 target.configured = true;
             }
         }
+        self.drop_unwanted();
     }
 
     /// Gossip knows these nodes, at these addresses.

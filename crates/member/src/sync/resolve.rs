@@ -1,6 +1,6 @@
 //! Looking up the names in `peers`, and how many members they promise.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ const NAME_ADDRESSES_MAX: usize = 2 * limiter::MEMBERS_MAX;
 /// What the names in `peers` stand for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Resolved {
-    /// All addresses.
-    pub(super) addresses: BTreeSet<SocketAddr>,
+    /// What was found of each name.
+    found: BTreeMap<String, BTreeSet<SocketAddr>>,
     /// Names that could not be looked up, each with the reason.
     pub(super) failed: Vec<(String, String)>,
     /// Members that the names promise, this node included if it is among them.
@@ -29,8 +29,31 @@ pub(super) struct Resolved {
 impl Resolved {
     /// Members at a first start of a node that peers reach at `listen`.
     pub(super) fn members(&self, listen: SocketAddr) -> usize {
-        let is_listed = self.addresses.iter().any(|address| is_own(*address, listen));
+        let mut addresses = self.found.values().flatten();
+        let is_listed = addresses.any(|address| is_own(*address, listen));
         self.hosts + usize::from(!is_listed)
+    }
+}
+
+/// What each name in `peers` stood for when it was last found.
+#[derive(Debug, Default)]
+pub(super) struct Found(BTreeMap<String, BTreeSet<SocketAddr>>);
+
+impl Found {
+    /// Takes over what was found. A name that could not be looked up keeps the addresses that it had: DNS
+    /// that fails is no reason to let go of a peer.
+    pub(super) fn take(&mut self, resolved: &mut Resolved) {
+        self.0.append(&mut resolved.found);
+    }
+
+    /// Forgets all names but `names`.
+    pub(super) fn keep(&mut self, names: &[String]) {
+        self.0.retain(|name, _| names.contains(name));
+    }
+
+    /// All addresses.
+    pub(super) fn addresses(&self) -> BTreeSet<SocketAddr> {
+        self.0.values().flatten().copied().collect()
     }
 }
 
@@ -50,9 +73,9 @@ pub(super) async fn resolve(names: Vec<String>) -> Resolved {
     let mut resolved = Resolved::default();
     while let Some(looked_up) = lookups.join_next().await {
         match looked_up {
-            Ok((_, Ok(found))) => {
+            Ok((name, Ok(found))) => {
                 resolved.hosts += hosts(&found);
-                resolved.addresses.extend(found);
+                resolved.found.insert(name, found);
             }
             Ok((name, Err(reason))) => {
                 resolved.hosts += 1;
@@ -99,11 +122,9 @@ mod tests {
 
     #[test]
     fn a_node_that_is_not_listed_counts_too() {
-        let resolved = Resolved {
-            addresses: set(&["127.0.0.1:7401", "127.0.0.1:7402"]),
-            hosts: 2,
-            ..Resolved::default()
-        };
+        let found = ["127.0.0.1:7401", "127.0.0.1:7402"];
+        let found = found.map(|at| (at.to_owned(), set(&[at]))).into();
+        let resolved = Resolved { found, hosts: 2, ..Resolved::default() };
         assert_eq!(resolved.members("127.0.0.1:7401".parse().unwrap()), 2);
         assert_eq!(resolved.members("127.0.0.1:7403".parse().unwrap()), 3);
         assert_eq!(resolved.members("0.0.0.0:7402".parse().unwrap()), 2);
@@ -113,12 +134,29 @@ mod tests {
     #[tokio::test]
     async fn what_cannot_be_looked_up_is_named_and_counts_as_a_host() {
         let names = ["127.0.0.1:7401", "localhost:7402", "nobody.invalid:7403", "no port"];
-        let resolved = resolve(names.map(str::to_owned).to_vec()).await;
-        assert!(resolved.addresses.contains(&"127.0.0.1:7401".parse().unwrap()));
-        assert!(resolved.addresses.iter().any(|address| address.port() == 7402));
+        let mut resolved = resolve(names.map(str::to_owned).to_vec()).await;
+        let mut found = Found::default();
+        found.take(&mut resolved);
+        assert!(found.addresses().contains(&"127.0.0.1:7401".parse().unwrap()));
+        assert!(found.addresses().iter().any(|address| address.port() == 7402));
         let failed: Vec<_> = resolved.failed.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(failed, ["no port", "nobody.invalid:7403"]);
         assert_eq!(resolved.hosts, 4);
+    }
+
+    #[test]
+    fn a_name_that_is_not_found_keeps_its_addresses_until_nobody_names_it() {
+        let resolved = |name: &str, addresses: &[&str]| Resolved {
+            found: [(name.to_owned(), set(addresses))].into(),
+            ..Resolved::default()
+        };
+        let mut found = Found::default();
+        found.take(&mut resolved("a:1", &["192.0.2.1:1", "192.0.2.2:1"]));
+        found.take(&mut resolved("b:1", &["192.0.2.3:1"]));
+        found.take(&mut resolved("a:1", &["192.0.2.2:1"]));
+        assert_eq!(found.addresses(), set(&["192.0.2.2:1", "192.0.2.3:1"]));
+        found.keep(&["a:1".to_owned(), "c:1".to_owned()]);
+        assert_eq!(found.addresses(), set(&["192.0.2.2:1"]));
     }
 
     #[test]

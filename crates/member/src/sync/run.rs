@@ -18,7 +18,7 @@ use super::dialer::Dialer;
 use super::gossip::Gossip;
 use super::journal::Journal;
 use super::links::Open;
-use super::resolve::Resolved;
+use super::resolve::{Found, Resolved};
 use super::upkeep::{RESOLVE_MISSING_NS, UPKEEP_EVERY_NS};
 use super::{Asked, Machine};
 use crate::settings::{Clock, Settings};
@@ -69,6 +69,7 @@ pub(super) struct SyncLoop {
     pub(super) alarm: Alarm,
     pub(super) resolving: Option<JoinHandle<Resolved>>,
     pub(super) resolve_at_ns: u64,
+    pub(super) found: Found,
     pub(super) unresolved: Vec<(String, String)>,
     pub(super) upkeep_at_ns: u64,
     pub(super) slow_upkeep_at_ns: u64,
@@ -88,12 +89,14 @@ enum Woken {
 }
 
 impl SyncLoop {
-    pub(super) fn new(parts: Parts) -> Self {
+    pub(super) fn new(mut parts: Parts) -> Self {
+        let mut found = Found::default();
+        found.take(&mut parts.resolved);
         let Parts { settings, clock, certificate_expiry, limiter, machine, .. } = parts;
         let now_ns = (clock.now_ns)();
         let listen = parts.endpoint.local();
         let mut dialer = Dialer::default();
-        dialer.set_configured(&parts.resolved.addresses);
+        dialer.set_configured(&found.addresses());
         let status = Status {
             cluster: machine.status(now_ns),
             listen,
@@ -122,6 +125,7 @@ impl SyncLoop {
             alarm: parts.alarm,
             resolving: None,
             resolve_at_ns: now_ns + RESOLVE_MISSING_NS,
+            found,
             unresolved: parts.resolved.failed,
             upkeep_at_ns: now_ns,
             slow_upkeep_at_ns: now_ns,
@@ -252,6 +256,10 @@ impl SyncLoop {
                 let result = self.machine.forget(now_ns, &node);
                 self.deliver(now_ns);
                 let _ = answer.send(result);
+            }
+            Order::SetPeers { peers, answer } => {
+                self.set_peers(now_ns, peers);
+                let _ = answer.send(());
             }
             Order::Give { giving, answer } => {
                 let result = self.machine.operate(now_ns, &giving.to_operation());

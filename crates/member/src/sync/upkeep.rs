@@ -50,15 +50,28 @@ impl SyncLoop {
         self.machine.set_wall_clock(now_ns, unix_ns / 1_000_000);
     }
 
-    pub(super) fn handle_resolved(&mut self, resolved: Resolved) {
-        self.resolving = None;
-        // A name that could not be looked up keeps the addresses that it had: DNS that fails is no
-        // reason to let go of a peer.
-        if resolved.failed.is_empty() {
-            self.dialer.set_configured(&resolved.addresses);
-        } else {
-            self.dialer.add_configured(&resolved.addresses);
+    /// Looks for peers at these names from now on. Addresses of names that are gone are dialled no more; who
+    /// is linked stays so, and stays a member, until it leaves or is forgotten.
+    pub(super) fn set_peers(&mut self, now_ns: u64, peers: Vec<String>) {
+        if self.settings.peers == peers {
+            return;
         }
+        self.settings.peers = peers;
+        // What is being looked up are the old names.
+        if let Some(lookup) = self.resolving.take() {
+            lookup.abort();
+        }
+        self.found.keep(&self.settings.peers);
+        self.dialer.set_configured(&self.found.addresses());
+        self.unresolved.retain(|(name, _)| self.settings.peers.contains(name));
+        self.resolve_at_ns = now_ns;
+        self.upkeep_at_ns = now_ns;
+    }
+
+    pub(super) fn handle_resolved(&mut self, mut resolved: Resolved) {
+        self.resolving = None;
+        self.found.take(&mut resolved);
+        self.dialer.set_configured(&self.found.addresses());
         self.unresolved = resolved.failed;
         let linked = &self.linked;
         let is_complete =

@@ -49,10 +49,17 @@ impl Reload {
             number("added"),
             number("removed")
         );
-        let waiting = answer.get("needs_restart").and_then(Value::as_array);
-        let waiting: Vec<_> = waiting.into_iter().flatten().filter_map(Value::as_str).collect();
+        let names = |field: &str| {
+            let names = answer.get(field).and_then(Value::as_array);
+            let names = names.into_iter().flatten().filter_map(Value::as_str);
+            names.collect::<Vec<_>>().join(", ")
+        };
+        let (changed, waiting) = (names("also_changed"), names("needs_restart"));
+        if !changed.is_empty() {
+            line.push_str(&format!("; also changed: {changed}"));
+        }
         if !waiting.is_empty() {
-            line.push_str(&format!("; [{}] waits for a restart", waiting.join("], [")));
+            line.push_str(&format!("; until a restart as before: {waiting}"));
         }
         Ok(line)
     }

@@ -107,8 +107,8 @@ fn file_in_words(file: &FileStatus) -> String {
         );
     }
     if !file.needs_restart.is_empty() {
-        let tables = file.needs_restart.join("], [");
-        let _ = writeln!(text, "** [{tables}] of the file waits for a restart");
+        let settings = file.needs_restart.join(", ");
+        let _ = writeln!(text, "** settings of the file that wait for a restart: {settings}");
     }
     text
 }

@@ -30,10 +30,11 @@ impl Validate {
                     .as_ref()
                     .map_or_else(String::new, |cluster| format!(" of cluster `{}`", cluster.name));
                 output.say(&format_args!(
-                    "{}: valid for node `{}`{cluster}, {} limits and overrides",
+                    "{}: valid for node `{}`{cluster}, {} limits and overrides{}",
                     self.file.display(),
                     config.node,
-                    config.plan.rules().iter().filter(|rule| !rule.is_carried()).count()
+                    config.plan.rules().iter().filter(|rule| !rule.is_carried()).count(),
+                    lists_in_words(&config.lists)
                 ));
                 Exit::Success
             }
@@ -42,5 +43,13 @@ impl Validate {
                 Exit::Refused
             }
         }
+    }
+}
+
+/// How many the lists name; empty where there is none.
+fn lists_in_words(lists: &limiter::Lists) -> String {
+    match (lists.allow.len(), lists.ban.len()) {
+        (0, 0) => String::new(),
+        (allow, ban) => format!(", {allow} always allowed and {ban} banned"),
     }
 }

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use limiter::{CARRIED, Plan, RULES_MAX, Unmatched, WhenFull};
+use limiter::{CARRIED, Lists, Plan, RULES_MAX, Unmatched, WhenFull};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -16,6 +16,7 @@ use super::envoy::read_mappings;
 use super::error::{ConfigErrors, Lines, Problems, Span, quoted};
 use super::limits::{LimitSettings, ReadLimit, read_limits, report_plan_error};
 use super::listen::{Listen, Node, WrittenListen};
+use super::lists::read_lists;
 use super::settings::{
     ADMIN, AUDIT, CLUSTER, ENVOY, LIMIT, LISTEN, MEMORY, NODE, NODE_CLUSTER, NODE_LISTEN, TOP,
 };
@@ -60,8 +61,10 @@ pub struct Config {
     pub admin: Option<PathBuf>,
     /// Logs show keys as they are, not as hashes.
     pub show_keys: bool,
-    /// The compiled limits.
+    /// The compiled limits, with `lists` ahead of them.
     pub plan: Plan,
+    /// Who passes, and who does not, whatever the limits say.
+    pub lists: Lists,
     /// What the file says about each limit of the plan beside what the limiter needs, in the same
     /// order.
     pub limit_settings: Vec<LimitSettings>,
@@ -166,6 +169,7 @@ fn read(
     let sections = top.take_sections("limit", &LIMIT, problems).unwrap_or_default();
     let has_limits = !sections.is_empty();
     let limits = read_limits(sections, problems);
+    let lists = read_lists(&mut top, problems);
     top.finish(problems);
     if !problems.is_empty() {
         return None;
@@ -179,6 +183,8 @@ fn read(
         true => with_carried(plan, &limits, problems)?,
         false => plan,
     };
+    // Who stands in both was reported with both places.
+    let plan = plan.with_lists(lists.clone()).map_err(|why| problems.add_about_file(why)).ok()?;
     let of_limits = cluster.as_ref().map(|cluster| warnings::of_limits(&plan, cluster));
     Some(Config {
         node: node.name.clone(),
@@ -191,6 +197,7 @@ fn read(
         envoy,
         show_keys,
         plan,
+        lists,
         limit_settings: limits.iter().map(|read| settings(read, lines)).collect(),
     })
 }

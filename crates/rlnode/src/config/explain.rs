@@ -5,7 +5,8 @@
 use std::fmt;
 
 use limiter::{
-    CARRIED, Limit, Missing, Override, Quota, Rule, Selector, Unmatched, WhenIsolated, Window,
+    CARRIED, Limit, Lists, Missing, Override, Quota, Rule, Selector, Subject, Unmatched,
+    WhenIsolated, Window,
 };
 
 use super::accuracy::{self, Measured, Place, mode_in_words};
@@ -87,6 +88,7 @@ pub fn explain_measured(
             "Every limit that matches a request applies; of its overrides, the most specific one \
              that matches\ndecides in its place. A request that no limit matches is {unmatched}.\n"
         ));
+        text.push_str(&lists_in_words(&config.lists));
         if !bounds.is_empty() {
             text.push_str(&format!("\n{bounds}"));
         }
@@ -230,6 +232,27 @@ impl fmt::Display for Explained<'_> {
         }
         Ok(())
     }
+}
+
+/// A line on each list that names somebody.
+fn lists_in_words(lists: &Lists) -> String {
+    let in_words = |subjects: &[Subject], what: &str| {
+        if subjects.is_empty() {
+            return String::new();
+        }
+        let shown = subjects.iter().take(KEYS_SHOWN_MAX).map(|subject| match subject {
+            Subject::Key(key) => quoted(&String::from_utf8_lossy(key)),
+            Subject::Network(network) => quoted(&network.to_string()),
+        });
+        let shown = shown.collect::<Vec<_>>().join(", ");
+        let more = match subjects.len().saturating_sub(KEYS_SHOWN_MAX) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!("{what} ahead of every limit: {shown}{more}.\n")
+    };
+    in_words(&lists.allow, "Always allowed, and charged nowhere,")
+        + &in_words(&lists.ban, "Banned, for the reason `banned`,")
 }
 
 /// A paragraph on the cluster and a blank line.

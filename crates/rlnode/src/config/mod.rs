@@ -3,7 +3,7 @@
 //! A file passes three stages: *written* (names and typed values with their places), *checked*
 //! (what they mean, and whether they fit together) and *compiled* (the limiter's plan). A
 //! [`Config`] has passed all three, so that it can be put in force as it is. Nothing here opens a
-//! socket, reads a clock or reads the environment, and [`load`] alone touches the disk.
+//! socket, reads a clock or reads the environment, and [`read`] alone touches the disk.
 
 mod accuracy;
 mod admin;
@@ -17,6 +17,7 @@ mod explain;
 mod found;
 mod limits;
 mod listen;
+mod lists;
 mod quota;
 mod settings;
 #[cfg(test)]
@@ -51,12 +52,20 @@ pub use value::{NODE_NAME_BYTES_MAX, is_node_name, parse_rate, show_rate};
 /// given by mistake is refused before it is read whole.
 pub const FILE_BYTES_MAX: usize = 4 << 20;
 
-/// Reads the configuration file `file` as the host `node`. The one place that reads it.
+/// Reads the configuration file `file` as the host `node`.
 ///
 /// # Errors
 /// The file cannot be read, is larger than [`FILE_BYTES_MAX`], or has faults; see [`parse`].
 pub fn load(file: &Path, node: &Node) -> Result<Config, ConfigErrors> {
-    let bytes = read_bounded(file).map_err(|error| {
+    parse(&read(file)?, file, node)
+}
+
+/// The bytes of the configuration file `file`, for [`parse`]. The one place that reads it.
+///
+/// # Errors
+/// It cannot be read.
+pub fn read(file: &Path) -> Result<Vec<u8>, ConfigErrors> {
+    read_bounded(file).map_err(|error| {
         let why = match error.kind() {
             io::ErrorKind::NotFound => "there is no such file; write one, or name another".into(),
             io::ErrorKind::PermissionDenied => {
@@ -69,8 +78,7 @@ pub fn load(file: &Path, node: &Node) -> Result<Config, ConfigErrors> {
             _ => format!("the file cannot be read: {error}"),
         };
         ConfigErrors::about_file(file, why)
-    })?;
-    parse(&bytes, file, node)
+    })
 }
 
 /// At most one byte more than [`FILE_BYTES_MAX`], by which [`parse`] knows a larger file.

@@ -44,6 +44,8 @@ pub(super) const TOP: Place = Place {
         ("node", "[node.NAME.listen]"),
         ("admin", "[admin]"),
         ("envoy", "[[envoy]]"),
+        ("allow", "[allow]"),
+        ("ban", "[ban]"),
     ],
     refused: &[],
 };
@@ -91,6 +93,16 @@ pub(super) const ENVOY: Place = Place {
     ],
     refused: &[],
 };
+
+/// What names somebody in `[allow]` and `[ban]`.
+const LISTED: &[(&str, &str)] = &[
+    ("keys", r#"keys = ["monitor"]"#),
+    ("ips", r#"ips = ["10.0.0.0/8", "2001:db8::/32", "192.0.2.7"]"#),
+];
+
+pub(super) const ALLOW: Place = Place { title: "in [allow]", settings: LISTED, refused: &[] };
+
+pub(super) const BAN: Place = Place { title: "in [ban]", settings: LISTED, refused: &[] };
 
 pub(super) const AUDIT: Place = Place {
     title: "in [audit]",
@@ -201,7 +213,7 @@ pub(super) const NODE_CLUSTER: Place = Place {
 };
 
 /// Every table of the file.
-pub(super) const PLACES: [&Place; 13] = [
+pub(super) const PLACES: [&Place; 15] = [
     &TOP,
     &LISTEN,
     &MEMORY,
@@ -215,4 +227,6 @@ pub(super) const PLACES: [&Place; 13] = [
     &NODE,
     &NODE_LISTEN,
     &NODE_CLUSTER,
+    &ALLOW,
+    &BAN,
 ];

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use limiter::{
-    Accuracy, Calendar, CalendarSpan, Quota, Rate, Unmatched, Weekday, WhenFull, WhenIsolated,
-    Window,
+    Accuracy, Calendar, CalendarSpan, Lists, Quota, Rate, Subject, Unmatched, Weekday, WhenFull,
+    WhenIsolated, Window,
 };
 use proptest::prelude::*;
 
 use super::settings::{
-    ADMIN, AUDIT, CLUSTER, CLUSTER_TLS, ENVOY, LIMIT, LISTEN, MEMORY, NODE, NODE_CLUSTER,
-    NODE_LISTEN, OVERRIDE, PLACES, Place, TOP,
+    ADMIN, ALLOW, AUDIT, BAN, CLUSTER, CLUSTER_TLS, ENVOY, LIMIT, LISTEN, MEMORY, NODE,
+    NODE_CLUSTER, NODE_LISTEN, OVERRIDE, PLACES, Place, TOP,
 };
 use super::*;
 
@@ -35,6 +35,14 @@ unix_group = "www-data"
 max = "64MiB"
 max_entries = 100_000
 when_full = "deny"
+
+[allow]
+keys = ["monitor"]
+ips = ["10.0.0.0/8", "2001:db8::/32"]
+
+[ban]
+keys = ["mallory", "eve"]
+ips = "192.0.2.7"
 
 [audit]
 dir = "run/{node}-audit"
@@ -172,6 +180,8 @@ fn file_with(place: &Place, name: &str, line: &str) -> (String, usize) {
             format!("{ONE_LIMIT}[[envoy]]\n{own}")
         }
         title if title == ADMIN.title => format!("{ONE_LIMIT}[admin]\n"),
+        title if title == ALLOW.title => format!("{ONE_LIMIT}[allow]\n"),
+        title if title == BAN.title => format!("{ONE_LIMIT}[ban]\n"),
         title if title == AUDIT.title => format!("{ONE_LIMIT}[audit]\n"),
         title if title == LIMIT.title => limit(&["name = \"a\"", "rate = \"1/s\""]),
         title if title == OVERRIDE.title => {
@@ -215,6 +225,12 @@ fn every_setting_is_read() {
     let audit = config.audit.as_ref().expect("a record");
     assert_eq!(audit.dir, PathBuf::from("etc/run/edge-1-audit"));
     assert_eq!((audit.sample.to_one_in(), audit.max_bytes), (8, 8 << 20));
+
+    let key = |key: &str| Subject::Key(key.as_bytes().to_vec());
+    let network = |text: &str| Subject::Network(text.parse().expect("a network"));
+    let allow = vec![key("monitor"), network("10.0.0.0/8"), network("2001:db8::/32")];
+    let ban = vec![key("mallory"), key("eve"), network("192.0.2.7")];
+    assert_eq!(config.lists, Lists { allow, ban });
 
     let [search, closed, plan] = config.plan.limits() else { panic!("three limits") };
     assert_eq!(search.selector.endpoint.as_deref(), Some("POST /search"));

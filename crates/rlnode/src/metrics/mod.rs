@@ -141,7 +141,7 @@ fn encode_reloads(encoder: &mut DescriptorEncoder<'_>, node: &Node) -> Encoded {
     gauge(
         encoder,
         "rlnode_config_needs_restart",
-        "Tables of the file whose settings wait for a restart",
+        "Settings of the file that wait for a restart",
         state.needs_restart.len() as u64,
     )
 }

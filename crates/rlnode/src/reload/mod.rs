@@ -1,51 +1,40 @@
 //! Reading the file again while the node runs: all of it or nothing, and what came of it.
 
+mod settled;
 mod state;
 pub mod watch;
 
 use std::fmt;
 use std::path::PathBuf;
 
-use limiter::{ReplaceError, Replaced};
+use limiter::{CARRIED, Plan, ReplaceError, Replaced, Rule};
 use tokio::sync::Mutex;
 
-pub use state::{FileState, Pending, Reloads};
-
+use self::settled::Values;
+pub use self::state::{FileState, Pending, Reloads};
+use self::watch::{Seen, look};
 use crate::config::{self, Config, ConfigErrors};
 use crate::node::Node;
-
-/// What only a restart puts in force, by the names of the file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Settled(Vec<(&'static str, String)>);
-
-impl Settled {
-    fn of(config: &Config) -> Self {
-        // Compared and never shown: what it looks like means nothing.
-        let text = |value: &dyn fmt::Debug| format!("{value:?}");
-        Self(vec![
-            ("listen", text(&config.listen)),
-            ("memory", text(&config.memory)),
-            ("audit", text(&config.audit)),
-            ("admin", text(&config.admin)),
-            ("cluster", text(&config.cluster)),
-        ])
-    }
-
-    /// The tables that `other` has differently.
-    fn differing(&self, other: &Self) -> Vec<&'static str> {
-        let pairs = self.0.iter().zip(&other.0);
-        pairs.filter(|(own, theirs)| own != theirs).map(|((name, _), _)| *name).collect()
-    }
-}
 
 /// The file of a node, to be read again.
 #[derive(Debug)]
 pub struct Reloader {
     file: PathBuf,
     host: config::Node,
-    settled: Settled,
-    /// One at a time.
-    turn: Mutex<()>,
+    /// What the node was started with, and keeps until it is restarted.
+    settled: Values,
+    /// A door is open at which calls carry their limits.
+    has_carried: bool,
+    /// One reload at a time, and what the last left.
+    last: Mutex<Last>,
+}
+
+#[derive(Debug)]
+struct Last {
+    /// What was read, whatever came of it.
+    seen: Seen,
+    /// What is in force beside the limits.
+    in_force: Values,
 }
 
 /// What a reload did.
@@ -53,7 +42,9 @@ pub struct Reloader {
 pub struct Reloaded {
     /// What became of the limits.
     pub limits: Replaced,
-    /// Tables whose settings differ from those in force and wait for a restart.
+    /// What else changed, by the names of the file.
+    pub also_changed: Vec<&'static str>,
+    /// Settings that differ from those in force and wait for a restart, by the names of the file.
     pub needs_restart: Vec<&'static str>,
 }
 
@@ -64,8 +55,12 @@ pub enum ReloadError {
     Config(ConfigErrors),
     /// Its limits cannot take the place of those in force while the node runs.
     Limits(ReplaceError),
+    /// A limit has the name of the one that the open Redis door needs, or leaves no room for it.
+    Carried,
     /// The node was not started from a file.
     NoFile,
+    /// The node is stopping.
+    Stopping,
 }
 
 impl fmt::Display for ReloadError {
@@ -73,7 +68,14 @@ impl fmt::Display for ReloadError {
         match self {
             Self::Config(errors) => errors.fmt(f),
             Self::Limits(error) => error.fmt(f),
+            Self::Carried => write!(
+                f,
+                "the node's Redis door is open until it is restarted, and needs the limit \
+                 `{CARRIED}` for itself; give the limit of that name another, or, where there are \
+                 too many limits, take one out"
+            ),
             Self::NoFile => f.write_str("the node was not started from a file"),
+            Self::Stopping => f.write_str("the node is stopping"),
         }
     }
 }
@@ -81,9 +83,16 @@ impl fmt::Display for ReloadError {
 impl std::error::Error for ReloadError {}
 
 impl Reloader {
-    /// The file that gave `config` to `host`.
-    pub fn new(file: PathBuf, host: config::Node, config: &Config) -> Self {
-        Self { file, host, settled: Settled::of(config), turn: Mutex::new(()) }
+    /// The file that gave `config` to `host`, and was `seen` before it was read.
+    pub fn new(file: PathBuf, host: config::Node, config: &Config, seen: Seen) -> Self {
+        let last = Last { seen, in_force: Values::while_running(config) };
+        Self {
+            file,
+            host,
+            settled: Values::until_restart(config),
+            has_carried: config.plan.rules().iter().any(Rule::is_carried),
+            last: Mutex::new(last),
+        }
     }
 
     /// The file.
@@ -91,15 +100,56 @@ impl Reloader {
         &self.file
     }
 
-    /// Reads the file and puts it in force at `node`: limits, overrides, lists and what descriptors of Envoy
-    /// mean, as a whole. What needs a restart is named.
+    /// Reads the file and puts it in force at `node`, as a whole: limits, overrides, lists, what descriptors
+    /// of Envoy mean, and where to look for peers. What needs a restart is named.
     ///
     /// # Errors
     /// See [`ReloadError`]; nothing is changed.
     pub async fn reload(&self, node: &Node) -> Result<Reloaded, ReloadError> {
-        let _turn = self.turn.lock().await;
-        let outcome = match config::load(&self.file, &self.host) {
-            Ok(config) => self.put_in_force(node, config).await,
+        let mut last = self.last.lock().await;
+        let (seen, config) = self.read().await?;
+        self.finish(node, &mut last, seen, config).await
+    }
+
+    /// The same if the file is still as `settled`, and that is not what was read last. What came of it is
+    /// noted at the node.
+    pub async fn reload_settled(&self, node: &Node, settled: Seen) {
+        let mut last = self.last.lock().await;
+        if last.seen == settled {
+            return;
+        }
+        // A file that is being written again is taken when it has settled again.
+        if let Ok((seen, config)) = self.read().await
+            && seen == settled
+        {
+            // It is logged, counted and shown.
+            let _ = self.finish(node, &mut last, seen, config).await;
+        }
+    }
+
+    /// What the file is now. It waits for a disk and may be large, so that whoever answers checks does not do
+    /// it.
+    async fn read(&self) -> Result<(Seen, Result<Config, ConfigErrors>), ReloadError> {
+        let (file, host) = (self.file.clone(), self.host.clone());
+        let read = tokio::task::spawn_blocking(move || {
+            let bytes = config::read(&file);
+            let config = bytes.as_ref().map_err(Clone::clone);
+            let config = config.and_then(|bytes| config::parse(bytes, &file, &host));
+            (look(bytes.ok().as_deref()), config)
+        });
+        read.await.map_err(|_| ReloadError::Stopping)
+    }
+
+    async fn finish(
+        &self,
+        node: &Node,
+        last: &mut Last,
+        seen: Seen,
+        config: Result<Config, ConfigErrors>,
+    ) -> Result<Reloaded, ReloadError> {
+        last.seen = seen;
+        let outcome = match config {
+            Ok(config) => self.put_in_force(node, last, config).await,
             Err(errors) => Err(ReloadError::Config(errors)),
         };
         node.reloads().note(crate::clock::unix_ms(), &outcome);
@@ -109,6 +159,7 @@ impl Reloader {
                 changed = reloaded.limits.changed,
                 added = reloaded.limits.added,
                 removed = reloaded.limits.removed,
+                also_changed = reloaded.also_changed.join(", "),
                 needs_restart = reloaded.needs_restart.join(", "),
                 "the file is in force"
             ),
@@ -119,19 +170,44 @@ impl Reloader {
         outcome
     }
 
-    async fn put_in_force(&self, node: &Node, config: Config) -> Result<Reloaded, ReloadError> {
-        let needs_restart = self.settled.differing(&Settled::of(&config));
-        for warning in &config.warnings {
+    async fn put_in_force(
+        &self,
+        node: &Node,
+        last: &mut Last,
+        config: Config,
+    ) -> Result<Reloaded, ReloadError> {
+        let needs_restart = self.settled.differing(&Values::until_restart(&config));
+        let values = Values::while_running(&config);
+        let Config { plan, warnings, envoy, show_keys, cluster, .. } = config;
+        let plan = self.with_carried(plan)?;
+        let now_ns = node.clock().now_ns();
+        let limits = node.engine().replace(now_ns, plan).await.map_err(ReloadError::Limits)?;
+        for warning in &warnings {
             tracing::warn!("{warning}");
         }
-        let now_ns = node.clock().now_ns();
-        let limits = node.engine().replace(now_ns, config.plan).await;
-        let limits = limits.map_err(ReloadError::Limits)?;
-        node.set_mappings(config.envoy);
-        node.set_show_keys(config.show_keys);
+        node.set_mappings(envoy);
+        node.set_show_keys(show_keys);
+        if let Some(cluster) = cluster {
+            node.engine().set_peers(cluster.peers).await;
+        }
         if let Some(audit) = node.audit() {
             audit.handle_limits(node.limiter().plan());
         }
-        Ok(Reloaded { limits, needs_restart })
+        let also_changed = last.in_force.differing(&values);
+        last.in_force = values;
+        Ok(Reloaded { limits, also_changed, needs_restart })
+    }
+
+    /// The plan with the limit that the doors need which are open, whatever the file says of doors.
+    fn with_carried(&self, plan: Plan) -> Result<Plan, ReloadError> {
+        if !self.has_carried || plan.rules().iter().any(Rule::is_carried) {
+            return Ok(plan);
+        }
+        let is_taken = plan.limits().iter().any(|limit| limit.name == CARRIED);
+        let plan = plan.with_carried();
+        match !is_taken && plan.rules().iter().any(Rule::is_carried) {
+            true => Ok(plan),
+            false => Err(ReloadError::Carried),
+        }
     }
 }

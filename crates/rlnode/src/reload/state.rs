@@ -21,7 +21,7 @@ pub struct FileState {
     pub in_force_unix_ms: u64,
     /// Why the file as it is now is not in force; none: it is.
     pub pending: Option<Pending>,
-    /// Tables whose settings wait for a restart.
+    /// Settings that wait for a restart, by the names of the file.
     pub needs_restart: Vec<&'static str>,
 }
 

@@ -3,15 +3,14 @@
 //! It looks at what the path leads to, twice a second. That is right wherever a file can lie, also on file
 //! systems that tell nobody of a change, and a small file costs nothing to look at.
 
-use std::fs::{self, File};
+use std::fs;
 use std::hash::{DefaultHasher, Hasher};
-use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
 use crate::clock;
-use crate::config::FILE_BYTES_MAX;
+use crate::config;
 
 /// How often the file is looked at. A change is taken when two looks have seen the same of it: who writes
 /// in place, and pauses for less than this, is never met half way.
@@ -34,50 +33,42 @@ struct Stamp {
 
 /// What was seen of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seen {
+pub enum Seen {
     /// It holds what hashes to this.
     Content(u64),
     /// It cannot be read.
     Nothing,
 }
 
-/// Sees changes of one file.
+/// Looks at one file again and again.
 #[derive(Debug)]
 pub struct Watcher {
     stamp: Option<Stamp>,
     is_settled: bool,
     last: Seen,
-    /// What was last told, or held at the start.
-    told: Seen,
 }
 
 impl Watcher {
-    /// A watcher of `file`, which was read a moment ago.
+    /// A watcher of `file`, which is about to be read.
     pub fn new(file: &Path) -> Self {
-        let last = seen(file);
-        Self { stamp: None, is_settled: false, last, told: last }
+        Self { stamp: None, is_settled: false, last: seen(file) }
     }
 
-    /// Whether the file is another than at the last change that was told, and stays so.
-    pub fn has_changed(&mut self, file: &Path) -> bool {
+    /// What was seen last.
+    pub fn last(&self) -> Seen {
+        self.last
+    }
+
+    /// Looks at the file; gives what it is, unless the look before saw something else.
+    pub fn look(&mut self, file: &Path) -> Option<Seen> {
         let stamp = stamp(file);
         if stamp.is_none() || stamp != self.stamp || !self.is_settled {
             self.is_settled = stamp.is_some_and(is_settled);
             self.stamp = stamp;
-            let now = seen(file);
-            if now != self.last {
-                self.last = now;
-                return false;
-            }
+            let before = std::mem::replace(&mut self.last, seen(file));
+            return (before == self.last).then_some(self.last);
         }
-        // The second look at it.
-        std::mem::replace(&mut self.told, self.last) != self.last
-    }
-
-    /// Takes what is there now for told: it was read for another reason.
-    pub fn forgive(&mut self, file: &Path) {
-        self.last = seen(file);
-        self.told = self.last;
+        Some(self.last)
     }
 }
 
@@ -99,16 +90,16 @@ fn is_settled(stamp: Stamp) -> bool {
 }
 
 fn seen(file: &Path) -> Seen {
-    let bound = u64::try_from(FILE_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
-    let mut bytes = Vec::new();
-    match File::open(file).and_then(|file| file.take(bound).read_to_end(&mut bytes)) {
-        Ok(_) => {
-            let mut hasher = DefaultHasher::new();
-            hasher.write(&bytes);
-            Seen::Content(hasher.finish())
-        }
-        Err(_) => Seen::Nothing,
-    }
+    look(config::read(file).ok().as_deref())
+}
+
+/// What is seen in a file of these bytes; none: it cannot be read.
+pub(super) fn look(bytes: Option<&[u8]>) -> Seen {
+    bytes.map_or(Seen::Nothing, |bytes| {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(bytes);
+        Seen::Content(hasher.finish())
+    })
 }
 
 #[cfg(test)]
@@ -135,24 +126,44 @@ mod tests {
         }
     }
 
+    /// Which of some looks saw something settled that is not `known`, which it then is.
+    fn changes<const N: usize>(watcher: &mut Watcher, file: &Path, known: &mut Seen) -> [bool; N] {
+        std::array::from_fn(|_| match watcher.look(file) {
+            Some(seen) if seen != *known => {
+                *known = seen;
+                true
+            }
+            _ => false,
+        })
+    }
+
     #[test]
-    fn a_change_is_told_once_when_it_was_seen_twice() {
+    fn a_change_is_taken_when_it_was_seen_twice() {
         let place = Place::new();
         place.write("f", "one");
         let file = place.path("f");
         let mut watcher = Watcher::new(&file);
-        assert!(!watcher.has_changed(&file) && !watcher.has_changed(&file));
+        let mut known = watcher.last();
+        assert_eq!(changes(&mut watcher, &file, &mut known), [false, false]);
         place.write("f", "two");
-        assert!(!watcher.has_changed(&file), "it may be half written");
-        assert!(watcher.has_changed(&file));
-        assert!(!watcher.has_changed(&file), "once");
+        assert_eq!(changes(&mut watcher, &file, &mut known), [false, true, false]);
         place.write("f", "half");
-        assert!(!watcher.has_changed(&file));
+        assert_eq!(changes(&mut watcher, &file, &mut known), [false]);
         place.write("f", "half and half");
-        assert!(!watcher.has_changed(&file), "it goes on being written");
-        assert!(watcher.has_changed(&file));
+        assert_eq!(changes(&mut watcher, &file, &mut known), [false, true, false]);
         place.write("f", "half and half");
-        assert!(!watcher.has_changed(&file) && !watcher.has_changed(&file), "the same content");
+        assert_eq!(changes(&mut watcher, &file, &mut known), [false; 3], "the same content");
+    }
+
+    #[test]
+    fn what_changed_while_the_file_was_first_read_is_seen() {
+        let place = Place::new();
+        place.write("f", "one");
+        let file = place.path("f");
+        let mut watcher = Watcher::new(&file);
+        let mut known = watcher.last();
+        place.write("f", "two");
+        assert_eq!(changes(&mut watcher, &file, &mut known), [false, true]);
     }
 
     #[test]
@@ -164,19 +175,16 @@ mod tests {
         symlink("data", place.path("f")).expect("a link");
         let file = place.path("f");
         let mut watcher = Watcher::new(&file);
-        let told = |watcher: &mut Watcher| {
-            (0..3).filter(|_| watcher.has_changed(&place.path("f"))).count()
-        };
-        assert_eq!(told(&mut watcher), 0);
+        let mut known = watcher.last();
         for target in ["b", "a", "b"] {
             symlink(target, place.path("new")).expect("a link");
             fs::rename(place.path("new"), place.path("data")).expect("swapped");
-            assert_eq!(told(&mut watcher), 1, "{target}");
+            assert_eq!(changes(&mut watcher, &file, &mut known), [false, true, false], "{target}");
         }
         for text in ["three", "four", "five"] {
             place.write("new", text);
             fs::rename(place.path("new"), place.path("f")).expect("replaced");
-            assert_eq!(told(&mut watcher), 1, "{text}");
+            assert_eq!(changes(&mut watcher, &file, &mut known), [false, true, false], "{text}");
         }
     }
 
@@ -186,12 +194,11 @@ mod tests {
         place.write("f", "one");
         let file = place.path("f");
         let mut watcher = Watcher::new(&file);
+        let mut known = watcher.last();
         fs::remove_file(&file).expect("removed");
-        assert_eq!((0..5).filter(|_| watcher.has_changed(&file)).count(), 1);
+        assert_eq!(changes(&mut watcher, &file, &mut known), [false, true, false]);
+        assert_eq!(known, Seen::Nothing);
         place.write("f", "one");
-        assert_eq!((0..5).filter(|_| watcher.has_changed(&file)).count(), 1);
-        place.write("f", "two");
-        watcher.forgive(&file);
-        assert_eq!((0..5).filter(|_| watcher.has_changed(&file)).count(), 0);
+        assert_eq!(changes(&mut watcher, &file, &mut known), [false, true, false]);
     }
 }

@@ -28,7 +28,7 @@ use crate::door::{Door, Fault};
 use crate::engine::ForgetError;
 use crate::metrics;
 use crate::node::{Asked, Node, Readiness, Undecided};
-use crate::reload::Reloaded;
+use crate::reload::{ReloadError, Reloaded};
 
 /// Longest body, in bytes, like the longest frame rounded up.
 const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -238,13 +238,17 @@ async fn reload(State(node): State<Arc<Node>>) -> Response {
         changed: usize,
         added: usize,
         removed: usize,
+        also_changed: Vec<&'static str>,
         needs_restart: Vec<&'static str>,
     }
 
-    match node.reload().await {
-        Ok(Reloaded { limits, needs_restart }) => {
+    // A task of its own: an asker who goes away must not leave the half of a file in force.
+    let reload = tokio::spawn(async move { node.reload().await });
+    match reload.await.unwrap_or(Err(ReloadError::Stopping)) {
+        Ok(Reloaded { limits, also_changed, needs_restart }) => {
             let Replaced { kept, changed, added, removed } = limits;
-            Json(Done { kept, changed, added, removed, needs_restart }).into_response()
+            Json(Done { kept, changed, added, removed, also_changed, needs_restart })
+                .into_response()
         }
         Err(error) => Problem::new(StatusCode::CONFLICT, error.to_string()).into_response(),
     }

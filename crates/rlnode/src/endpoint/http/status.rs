@@ -83,7 +83,7 @@ pub struct FileStatus {
     pub error: Option<String>,
     /// Since when it is not, in milliseconds of Unix time; null: it is.
     pub failing_since_ms: Option<u64>,
-    /// Tables whose settings differ from those in force and wait for a restart.
+    /// Settings that differ from those in force and wait for a restart, by the names of the file.
     pub needs_restart: Vec<String>,
 }
 
