@@ -13,6 +13,9 @@ use wire::peer::Position;
 use crate::config::SECOND;
 use crate::member::{ME, Table};
 
+/// Buckets, each with units.
+pub(crate) type Buckets = Vec<(Bucket, u64)>;
+
 /// Most buckets with a credit, and most that peers have to be told of.
 pub(crate) const ROWS_MAX: usize = 10_000;
 /// A credit whose spends never come is forgotten after a day: longer than nearly every cut, and than most limits
@@ -117,8 +120,8 @@ impl Credits {
         &self,
         buckets: impl Iterator<Item = Bucket>,
         is_heal: bool,
-    ) -> Vec<(Arc<[Position]>, Vec<(Bucket, u64)>)> {
-        let mut groups: Vec<(Arc<[Position]>, Vec<(Bucket, u64)>)> = Vec::new();
+    ) -> Vec<(Arc<[Position]>, Buckets)> {
+        let mut groups: Vec<(Arc<[Position]>, Buckets)> = Vec::new();
         if self.given.is_empty() {
             return groups;
         }

@@ -9,7 +9,7 @@ use limiter::{Bucket, Delta, Operated, Operation, OperationError, Sum};
 use wire::peer::{CREDITS_MAX, CreditsFrame, CreditsOf, Position, write_credits};
 
 use crate::batch::unknown_units;
-use crate::credit::Known;
+use crate::credit::{Buckets, Known};
 use crate::node::Node;
 use crate::output::Channel;
 
@@ -110,7 +110,7 @@ impl Node {
     /// `last`.
     pub(crate) fn send_credits_waiting(&mut self, index: u8, (first, last): (u64, u64)) {
         let Some(id) = self.table.link(index).map(|link| link.id) else { return };
-        let mut groups: Vec<(Vec<Known>, Vec<(Bucket, u64)>)> = Vec::new();
+        let mut groups: Vec<(Vec<Known>, Buckets)> = Vec::new();
         for (bucket, units, late) in self.credits.waiting() {
             if !(first..=last).contains(&bucket.hash.rotate_left(32)) {
                 continue;

@@ -1,12 +1,12 @@
 //! Frozen bytes of every frame. A change of one of these is a change of the protocol.
 
-use limiter::{About, Act, Delta, Given, Holds, Rate, Standing, Subject, Sum, Terms, When};
+use limiter::{About, Act, Bucket, Delta, Given, Holds, Rate, Standing, Subject, Sum, Terms, When};
 use wire::peer::{
-    Answer, BatchFrame, BatchWriter, Cursor, Done, Hello, LimitNumbers, PeerFrame, Refusal,
-    SnapshotRequest, peer_frame_length, write_ack, write_acts, write_answer, write_clock,
-    write_done, write_forget, write_heal, write_heal_ack, write_hello, write_leave, write_limits,
-    write_ping, write_refused, write_snapshot_chunk, write_snapshot_request, write_terms,
-    write_timed_standings, write_timed_sums,
+    Answer, BatchFrame, BatchWriter, CreditsOf, Cursor, Done, Hello, LimitNumbers, PeerFrame,
+    Position, Refusal, SnapshotRequest, peer_frame_length, write_ack, write_acts, write_answer,
+    write_clock, write_credits, write_done, write_forget, write_heal, write_heal_ack, write_hello,
+    write_leave, write_limits, write_ping, write_refused, write_snapshot_chunk,
+    write_snapshot_request, write_terms, write_timed_standings, write_timed_sums,
 };
 
 use crate::{
@@ -31,13 +31,14 @@ pub(crate) const FORGET: &str = include_str!("vectors/forget.hex");
 pub(crate) const PING: &str = include_str!("vectors/ping.hex");
 pub(crate) const TIMED_SUMS: &str = include_str!("vectors/timed_sums.hex");
 pub(crate) const TIMED_STANDINGS: &str = include_str!("vectors/timed_standings.hex");
+pub(crate) const CREDITS: &str = include_str!("vectors/credits.hex");
 pub(crate) const LIMITS: &str = include_str!("vectors/limits.hex");
 pub(crate) const TERMS: &str = include_str!("vectors/terms.hex");
 pub(crate) const ACTS: &str = include_str!("vectors/acts.hex");
 pub(crate) const CLOCK: &str = include_str!("vectors/clock.hex");
 
 /// One of each type at least, as this version writes them.
-pub(crate) const WRITTEN: [&str; 20] = [
+pub(crate) const WRITTEN: [&str; 21] = [
     HELLO,
     ANSWER,
     DONE,
@@ -58,6 +59,7 @@ pub(crate) const WRITTEN: [&str; 20] = [
     ACTS,
     LIMITS,
     TERMS,
+    CREDITS,
 ];
 
 /// The bytes of a vector: hexadecimal, `#` begins a comment.
@@ -344,7 +346,7 @@ fn a_set_of_members_has_one_list_however_it_was_kept() {
 fn the_protocol_document_explains_every_byte_of_the_vectors_that_it_shows() {
     let document = include_str!("../../../../docs/peer-protocol.md");
     for vector in
-        [HELLO, BATCH, HEAL, BATCH_TIMED, TIMED_SUMS, TIMED_STANDINGS, ACTS, LIMITS, TERMS]
+        [HELLO, BATCH, HEAL, BATCH_TIMED, TIMED_SUMS, TIMED_STANDINGS, ACTS, LIMITS, TERMS, CREDITS]
     {
         let rows = vector.lines().skip(1).collect::<Vec<_>>().join("\n");
         assert!(document.contains(&rows), "docs/peer-protocol.md lacks:\n{rows}");
@@ -419,4 +421,17 @@ fn changed_limits_and_terms_are_written_and_read() {
     assert_eq!(written(|out| assert_eq!(write_terms(out, &[(17, terms)]), 1)), bytes(TERMS));
     let PeerFrame::Terms(read) = frame(&bytes(TERMS)) else { panic!("other than terms") };
     assert_eq!(read.terms, [(17, terms)]);
+}
+
+#[test]
+fn credits_are_written_and_read() {
+    let positions = [Position { name: "edge-2".to_owned(), life: 5, next: 7 }];
+    let credits = [(Bucket { slot: 3, hash: 17 }, 0)];
+    let of = CreditsOf::Spends(9);
+    let vector = bytes(CREDITS);
+    let write = |out: &mut Vec<u8>| assert_eq!(write_credits(out, of, &positions, &credits), 1);
+    assert_eq!(written(write), vector);
+    let PeerFrame::Credits(read) = frame(&vector) else { panic!("other than credits") };
+    assert_eq!((read.of, &read.positions[..]), (of, &positions[..]));
+    assert_eq!(read.credits().collect::<Vec<_>>(), credits);
 }
