@@ -3,16 +3,17 @@
 use smallvec::SmallVec;
 
 use crate::force::InForce;
-use crate::matching::RuleIndex;
-use crate::rule::Allowance;
-use crate::{Bucket, CARRIED, Limiter, Operated, OperationError, Plan, Request, Spend, SpendKind};
+use crate::{Bucket, CARRIED, Limiter, Operated, OperationError, Request, Spend, SpendKind};
+
+/// The buckets that a request meets: one per limit, few of them.
+type Met = SmallVec<[Bucket; 4]>;
 
 impl Limiter {
     /// Gives up to `units` back to each bucket that `request` meets, of the limit `limit` alone if there is one;
-    /// `u64::MAX`: all that it has used. Appends to `buckets` those that it did so.
+    /// `u64::MAX`: all that it has used. Appends to `buckets` those to which it gave something.
     ///
     /// # Errors
-    /// The request breaks a bound; no limit applies, or none of that name; there is no room to tell peers.
+    /// The request breaks a bound; no limit of that name applies; there is no room to tell peers.
     pub(crate) fn give(
         &self,
         now_ns: u64,
@@ -23,11 +24,11 @@ impl Limiter {
         request.validate().map_err(OperationError::Request)?;
         // Nobody replaces the limits meanwhile.
         let force = self.steady();
-        let indices = met(&force, request, limit).ok_or(OperationError::NoLimit)?;
-        let met = indices.iter().filter_map(|index| self.bucket_of(&force, *index, request));
-        let met: SmallVec<[Bucket; 4]> = met.collect();
-        let mut operated = Operated { changed: met.len(), units: 0 };
-        let mut is_short = false;
+        let met = self.met(now_ns, &force, request, limit);
+        if met.is_empty() && limit.is_some() {
+            return Err(OperationError::NoLimit);
+        }
+        let (mut operated, mut is_short) = (Operated::default(), false);
         for bucket in met {
             let given = self.store().with(bucket.hash, now_ns, &force, |shard, now_ns| {
                 let given = self.give_in(&force, shard, bucket, units, now_ns)?;
@@ -37,6 +38,7 @@ impl Limiter {
                 is_short = true;
                 continue;
             };
+            operated.changed += 1;
             operated.units = operated.units.saturating_add(given);
             if given > 0 {
                 buckets.push(bucket);
@@ -45,50 +47,28 @@ impl Limiter {
                 self.tell_witness(Spend { at_ns, slot, hash, kind, units });
             }
         }
-        // What was given was; asked again, the rest may find room.
-        if is_short && buckets.is_empty() { Err(OperationError::NoRoom) } else { Ok(operated) }
+        // Where something was done it is not undone for what found no room.
+        if is_short && operated.changed == 0 { Err(OperationError::NoRoom) } else { Ok(operated) }
     }
 
-    /// The bucket of the rule at `index` that `request` meets, if it counts the request.
-    pub(crate) fn bucket_of(
-        &self,
-        plan: &Plan,
-        index: RuleIndex,
-        request: &Request<'_>,
-    ) -> Option<Bucket> {
-        let rule = plan.rule_at(index);
-        match rule.allowance {
-            Allowance::Deny | Allowance::Unlimited => None,
-            Allowance::Counted(_) | Allowance::Carried => {
-                let hash = self.bucket_hash(rule, request).ok()?;
-                Some(Bucket { slot: rule.slot, hash })
-            }
-        }
+    /// The buckets that `request` meets and that count, of the limit `limit` alone if there is one. That of the
+    /// carried limit is among them where a call gave it numbers.
+    fn met(&self, now_ns: u64, force: &InForce, request: &Request<'_>, limit: Option<&str>) -> Met {
+        let rules = force.matched(request).into_iter().map(|index| force.rule_at(index));
+        let rules = rules.filter(|rule| limit.is_none_or(|name| force.is_of(rule, name)));
+        let counting = rules.filter(|rule| rule.shared().is_some());
+        let buckets = counting.filter_map(|rule| {
+            let hash = self.bucket_hash(rule, request).ok()?;
+            Some(Bucket { slot: rule.slot, hash })
+        });
+        let mut met: Met = buckets.collect();
+        let carried = force.carried().filter(|_| limit.is_none_or(|name| name == CARRIED));
+        met.extend(carried.and_then(|rule| {
+            let hash = self.carried_hash(rule, request);
+            let has_numbers = |shard: &mut crate::store::Shard, _| shard.terms(hash).is_some();
+            let is_met = self.store().with(hash, now_ns, force, has_numbers);
+            is_met.then_some(Bucket { slot: rule.slot, hash })
+        }));
+        met
     }
-}
-
-/// The rules that apply to `request`, of the limit `limit` alone if there is one; none: there are none.
-fn met(
-    force: &InForce,
-    request: &Request<'_>,
-    limit: Option<&str>,
-) -> Option<SmallVec<[RuleIndex; 4]>> {
-    let carried = force.carried_index();
-    let mut indices: SmallVec<[RuleIndex; 4]> =
-        if request.terms.is_some() || (limit == Some(CARRIED) && carried.is_some()) {
-            carried.into_iter().collect()
-        } else {
-            force.matched(request)
-        };
-    if let Some(limit) = limit {
-        indices.retain(|index| is_named(force, *index, limit));
-    }
-    (!indices.is_empty()).then_some(indices)
-}
-
-/// Whether the rule at `index` is the limit `name`, an override of it, or the override of that name.
-pub(crate) fn is_named(plan: &Plan, index: RuleIndex, name: &str) -> bool {
-    let rule = plan.rule_at(index);
-    rule.name() == name
-        || plan.limits().get(rule.at().limit).is_some_and(|limit| limit.name == name)
 }

@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 
 use crate::acts::{About, Holds};
-use crate::giving::is_named;
 use crate::{Bucket, Limiter, Quota, Request};
 
 /// Most bans and overrides of keys that are in force at once, each.
@@ -175,7 +174,7 @@ impl Limiter {
             }
             Operation::Unban { subject } => self.act(now_ns, about(subject), None)?,
             Operation::Override { request, limit, quota, for_ns } => {
-                let (bucket, rule) = self.bucket_in(request, limit)?;
+                let (bucket, rule) = self.bucket_of(request, limit)?;
                 // What the limiter refuses must be refused before it is an act.
                 self.check_numbers(bucket, quota).map_err(OperationError::Quota)?;
                 let holds = Self::holds_of(*for_ns, request.key, quota);
@@ -183,7 +182,7 @@ impl Limiter {
                 self.act(now_ns, about, Some(holds.ok_or(OperationError::NoLimit)?))?
             }
             Operation::EndOverride { request, limit } => {
-                let (bucket, rule) = self.bucket_in(request, limit)?;
+                let (bucket, rule) = self.bucket_of(request, limit)?;
                 self.act(now_ns, About::Override { rule, hash: bucket.hash }, None)?
             }
         };
@@ -191,16 +190,17 @@ impl Limiter {
     }
 
     /// The bucket that `request` meets in the limit `name`, and the identity of its rule.
-    fn bucket_in(
+    fn bucket_of(
         &self,
         request: &Request<'_>,
         name: &str,
     ) -> Result<(Bucket, u64), OperationError> {
         request.validate().map_err(OperationError::Request)?;
         let force = self.in_force();
-        let named = force.matched(request).into_iter().filter(|it| is_named(&force, *it, name));
-        let index = named.into_iter().next().ok_or(OperationError::NoLimit)?;
-        let bucket = self.bucket_of(&force, index, request).ok_or(OperationError::NoLimit)?;
-        Ok((bucket, force.rule_at(index).id()))
+        let rules = force.matched(request).into_iter().map(|index| force.rule_at(index));
+        let rule = rules.into_iter().find(|rule| force.is_of(rule, name));
+        let rule = rule.ok_or(OperationError::NoLimit)?;
+        let hash = self.bucket_hash(rule, request).map_err(|_| OperationError::NoLimit)?;
+        Ok((Bucket { slot: rule.slot, hash }, rule.id()))
     }
 }

@@ -129,6 +129,12 @@ impl Plan {
     }
 
     /// The rules that apply to `request`, one per limit.
+    /// Whether `rule` is the limit `name`, or an override of it; an override may be named alone.
+    pub(crate) fn is_of(&self, rule: &Rule, name: &str) -> bool {
+        let limit = self.limits.get(rule.at().limit);
+        rule.name() == name || limit.is_some_and(|limit| limit.name == name)
+    }
+
     pub(crate) fn matched(&self, request: &Request<'_>) -> Matched {
         self.matcher.matched(request)
     }

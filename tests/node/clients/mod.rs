@@ -4,6 +4,7 @@
 //! out; in CI it fails.
 
 mod envoy;
+mod redis;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

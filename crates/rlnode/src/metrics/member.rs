@@ -174,6 +174,12 @@ fn encode_traffic(encoder: &mut DescriptorEncoder<'_>, counts: &cluster::Counts)
         "rlnode_cluster_acts_dropped",
         "Bans and overrides of keys told by peers for which there was no room",
         counts.acts_dropped,
+    )?;
+    counter(
+        encoder,
+        "rlnode_cluster_credits_dropped",
+        "Keys whose reset or grant could not wait for spends that arrive late, for want of room",
+        counts.credits_dropped,
     )
 }
 
@@ -186,6 +192,11 @@ fn encode_shares(encoder: &mut DescriptorEncoder<'_>, status: &MemberStatus) -> 
             "rlnode_cluster_charges",
             "Buckets with spends that missing members do not know",
             shares.charges,
+        ),
+        (
+            "rlnode_cluster_credits",
+            "Keys whose reset or grant waits for spends that arrive late",
+            status.cluster.credits as u64,
         ),
         (
             "rlnode_cluster_rows_max",
