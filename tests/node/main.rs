@@ -36,6 +36,7 @@ mod protocol;
 mod queues;
 mod redis;
 mod reload;
+mod reload_peers;
 mod socket_files;
 mod stop;
 mod streams;

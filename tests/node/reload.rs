@@ -1,7 +1,7 @@
 //! The file is read again while the node runs: what was used is kept, and a bad file changes nothing.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -11,6 +11,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::fleet::spend;
+use crate::support::resp::RespClient;
 use crate::support::time::{PATIENCE, Stopwatch};
 use crate::support::{
     Answer, Config, HttpConnection, Node, Place, Surface, check, pause, run, wait_until,
@@ -135,6 +136,126 @@ fn a_bad_file_changes_nothing() {
     assert_eq!(node.caller(Surface::Stream).decide(&peek).remaining, Some(6), "nothing was lost");
 }
 
+/// LM-08: a file that the node's user may not read changes nothing, and is read when it may be again.
+#[test]
+fn a_file_that_may_not_be_read_changes_nothing() {
+    const NOBODY: u32 = 65_534;
+    let place = Place::new(&Config::new(&per_key("10/h", 10)));
+    let path = place.config_path();
+    let mut command = place.command();
+    if rustix::process::geteuid().is_root() {
+        // Root may read everything.
+        for ours in [place.folder(), &path] {
+            std::os::unix::fs::chown(ours, Some(NOBODY), None).expect("root may");
+        }
+        std::os::unix::process::CommandExt::uid(&mut command, NOBODY);
+    }
+    let node = Node::spawn(place, command);
+    let allow = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("ours");
+    let raised = text_of(&node, &per_key("100/h", 100));
+    allow(0o000);
+    node.signal(Signal::HUP);
+    wait_until("it is refused", PATIENCE, || file_of(&node)["failed_reloads"] == 1);
+    let error = file_of(&node)["error"].as_str().expect("an error").to_owned();
+    assert!(error.contains("may not be read by the user that runs rlnode"), "{error}");
+    assert_eq!(ask(&node, "alice").limit, Some(10));
+    allow(0o600);
+    fs::write(&path, raised).expect("ours");
+    wait_until("it is in force", PATIENCE, || ask(&node, "alice").limit == Some(100));
+    assert!(file_of(&node)["error"].is_null());
+}
+
+/// LM-06: another window goes on with what counts, and a limit that comes back begins with nothing.
+#[test]
+fn a_limit_that_is_taken_out_and_put_back_begins_with_nothing() {
+    let window = |length: &str| {
+        let limit = format!("limit = \"5 per {length}\"\n");
+        per_key("1000000/h", 1_000_000)
+            + "[[limit]]\nname = \"w\"\nalgorithm = \"fixed-window\"\n"
+            + &limit
+    };
+    let node = Node::start(&Config::new(&window("30d")));
+    assert_eq!(spend(&node, "alice", 6), 5);
+    assert!(hang_up(&node, &text_of(&node, &window("10d"))));
+    let denied = ask(&node, "alice");
+    let at_most_ms = 10 * 86_400_000;
+    assert!(!denied.allowed && denied.limit_name == "w", "{denied:?}");
+    assert!(denied.retry_after_ms.is_some_and(|wait_ms| wait_ms <= at_most_ms), "{denied:?}");
+    assert!(hang_up(&node, &text_of(&node, &per_key("1000000/h", 1_000_000))));
+    assert_eq!(spend(&node, "alice", 20), 20);
+    assert!(hang_up(&node, &text_of(&node, &window("10d"))));
+    assert_eq!(ask(&node, "alice").remaining, Some(4));
+}
+
+/// Lists are read again with the limits, and come before them.
+#[test]
+fn lists_of_the_file_come_before_the_limits() {
+    let limits = per_key("2/h", 2);
+    let node = Node::start(&Config::new(&limits));
+    assert_eq!(spend(&node, "alice", 3), 2);
+    let lists = "[allow]\nkeys = [\"alice\"]\n[ban]\nkeys = [\"bob\"]\nips = [\"10.6.0.0/16\"]\n";
+    assert!(hang_up(&node, &text_of(&node, &(limits.clone() + lists))));
+    assert_eq!(spend(&node, "alice", 7), 7);
+    let banned = ask(&node, "bob");
+    assert_eq!((banned.allowed, banned.reason.as_str()), (false, "banned"));
+    let reason = |ip: &str| {
+        let peek = check("GET /", "carol").with_op(Op::Peek).with_attribute(b"ip", ip.as_bytes());
+        node.caller(Surface::Stream).decide(&peek).reason
+    };
+    assert_eq!([reason("10.6.7.8"), reason("10.7.7.8")], ["banned", "ok"]);
+    let metrics = node.metrics();
+    let counted = ["rlnode_listed_total", "rlnode_banned_total"].map(|it| metrics.sum(it, &[]));
+    assert_eq!(counted, [7, 2]);
+    assert!(hang_up(&node, &text_of(&node, &limits)));
+    assert!(!ask(&node, "alice").allowed && ask(&node, "bob").allowed);
+}
+
+/// What the command has read is not read again by the node itself, and a fault is told once, with its place.
+#[test]
+fn a_reload_by_command_is_one_and_its_fault_is_told() {
+    let node = Node::start(&Config::new(&per_key("10/h", 10)));
+    let address = node.stream_path().display().to_string();
+    let reload = |limits: &str| {
+        fs::write(node.place().config_path(), text_of(&node, limits)).expect("ours");
+        run(&["reload", "--addr", &address])
+    };
+    let done = reload(&(per_key("20/h", 20) + "[ban]\nkeys = \"eve\"\n"));
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_eq!(
+        done.stdout,
+        "in force: 0 limits and overrides kept, 1 changed, 0 added, 0 removed; also changed: ban\n"
+    );
+    pause(IN_FORCE);
+    let refused = reload("[[limit]]\nname = \"per-key\"\nrate = \"10/x\"\n");
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    for part in ["cluster.toml:", " | rate = \"10/x\"\n", " |        ^^^^^^"] {
+        assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
+    }
+    pause(IN_FORCE);
+    let file = file_of(&node);
+    assert_eq!((&file["reloads"], &file["failed_reloads"]), (&1.into(), &1.into()), "{file}");
+    assert_eq!(node.log().count("the file is not in force"), 1);
+}
+
+/// A door that is open until the node is restarted goes on as it was, whatever the file says of it.
+#[test]
+fn the_redis_door_has_its_limit_as_long_as_it_is_open() {
+    let limits = per_key("10/h", 10);
+    let node = Node::start(&Config::new(&limits).listen("redis = \"127.0.0.1:0\""));
+    let mut client = RespClient::connect(&node);
+    let mut throttle = || client.line("CL.THROTTLE k 0 1 3600").array()[0].integer();
+    assert_eq!(throttle(), 0);
+    let closed = text_of(&node, &limits).replace("redis = \"127.0.0.1:0\"\n", "");
+    assert!(hang_up(&node, &closed));
+    assert_eq!(file_of(&node)["needs_restart"], serde_json::json!(["listen.redis"]));
+    assert_eq!(throttle(), 1, "its count is kept");
+    let taken = closed + "[[limit]]\nname = \"cl.throttle\"\nrate = \"1/s\"\n";
+    assert!(!hang_up(&node, &taken));
+    let error = file_of(&node)["error"].as_str().expect("an error").to_owned();
+    assert!(error.contains("needs the limit `cl.throttle` for itself"), "{error}");
+    assert_eq!(throttle(), 1);
+}
+
 /// What needs a restart is told, and keeps nothing else from being in force.
 #[test]
 fn what_waits_for_a_restart_is_named() {
@@ -224,6 +345,41 @@ fn every_way_to_change_the_file_is_seen() {
     });
     let failed = file_of(&node)["failed_reloads"].as_u64().expect("a number");
     assert!(failed <= long_halves, "{failed} failed, {long_halves} halves lay there for long");
+}
+
+/// A half that would pass for a whole file, with fewer limits, is not taken for one.
+#[test]
+fn an_edit_under_way_is_never_in_force() {
+    /// What lies there for so long may be met: only on a machine that held this test up.
+    const LONG: Duration = Duration::from_millis(300);
+    let second = "[[limit]]\nname = \"second\"\nkey = \"*\"\nrate = \"1000000/h\"\n";
+    let node = Node::start(&Config::new(&(per_key("10/h", 100) + second)));
+    let (is_over, halves) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let longest = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut caller = node.caller(Surface::Http);
+            let mut peek = check("GET /", "steady").with_op(Op::Peek);
+            peek.details = true;
+            while !is_over.load(Ordering::Relaxed) {
+                halves.fetch_add(usize::from(caller.details(&peek).len() != 2), Ordering::Relaxed);
+            }
+        });
+        let mut longest = Duration::ZERO;
+        for limit in 101..106 {
+            let half = text_of(&node, &per_key("10/h", limit));
+            let since = Stopwatch::start();
+            fs::write(node.place().config_path(), &half).expect("ours");
+            pause(Duration::from_millis(100));
+            fs::write(node.place().config_path(), half + second).expect("ours");
+            longest = longest.max(since.elapsed());
+            wait_until("the whole is in force", IN_FORCE, || {
+                ask(&node, "probe").limit == Some(limit)
+            });
+        }
+        is_over.store(true, Ordering::Relaxed);
+        longest
+    });
+    assert!(halves.into_inner() == 0 || longest > LONG, "a half lay there for {longest:?}");
 }
 
 /// A node whose file is a link to one behind a link, as a volume of Kubernetes has it.
