@@ -219,7 +219,14 @@ fn a_reload_by_command_is_one_and_its_fault_is_told() {
         fs::write(node.place().config_path(), text_of(&node, limits)).expect("ours");
         run(&["reload", "--addr", &address])
     };
+    let hash = || {
+        let hash = file_of(&node)["limits_hash"].as_str().expect("text").to_owned();
+        assert_eq!(node.metrics().get("rlnode_config_info", &[("hash", &hash)]), Some(1));
+        hash
+    };
+    let before = hash();
     let done = reload(&(per_key("20/h", 20) + "[ban]\nkeys = \"eve\"\n"));
+    assert_ne!(hash(), before);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert_eq!(
         done.stdout,

@@ -16,6 +16,14 @@ const RECEIVED_NS: u64 = 1_500 * MS;
 /// Most bytes of the log of received batches; above, the oldest go.
 const RECEIVED_BYTES_MAX: usize = 64 << 20;
 
+/// A batch, by who sent it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Source {
+    pub(crate) index: u8,
+    pub(crate) life: u64,
+    pub(crate) seq: u64,
+}
+
 /// A batch of this node that some linked peer has not acknowledged.
 #[derive(Debug)]
 struct Sent {
@@ -37,6 +45,7 @@ impl Sent {
 /// This node's own batches, until every linked peer has acknowledged them.
 #[derive(Debug)]
 pub(crate) struct Log {
+    life: u64,
     batches: VecDeque<Sent>,
     bytes: usize,
     /// See [`LOG_BYTES_MAX`].
@@ -44,8 +53,9 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    pub(crate) fn new() -> Self {
-        Self { batches: VecDeque::new(), bytes: 0, bytes_max: LOG_BYTES_MAX }
+    /// Of this node's `life`.
+    pub(crate) fn new(life: u64) -> Self {
+        Self { life, batches: VecDeque::new(), bytes: 0, bytes_max: LOG_BYTES_MAX }
     }
 
     /// Keeps the batch `seq`, which is greater than all before.
@@ -121,8 +131,7 @@ impl Log {
 #[derive(Debug)]
 struct Received {
     at_ns: u64,
-    /// Who sent it, and its number there.
-    of: (u8, u64),
+    of: Source,
     spent: Vec<(Bucket, When, i64)>,
     /// Its spends are charges, not in the common level.
     charged: bool,
@@ -142,7 +151,7 @@ pub(crate) struct ReceiveLog {
 }
 
 impl ReceiveLog {
-    pub(crate) fn push(&mut self, at_ns: u64, of: (u8, u64), deltas: &[Delta], charged: bool) {
+    pub(crate) fn push(&mut self, at_ns: u64, of: Source, deltas: &[Delta], charged: bool) {
         let spent = deltas.iter().filter(|delta| delta.spent != 0);
         let spent: Vec<_> = spent.map(|delta| (delta.bucket, delta.when, delta.spent)).collect();
         if !spent.is_empty() {
@@ -190,14 +199,15 @@ impl Unknown {
         lost: &[(u8, u64)],
         aware: &[(u8, u64)],
         (heard_ns, since_ns): (u64, u64),
-        was_given: impl Fn(Bucket, (u8, u64)) -> bool,
+        was_given: impl Fn(Bucket, Source) -> bool,
     ) -> Self {
         let mut unknown = Self::default();
+        let life = log.life;
         log.unknown_to(lost, aware, |sent, peers, folds| {
             for delta in sent.deltas.iter().filter(|delta| delta.spent != 0) {
                 let (bucket, units, seq) = (delta.bucket, delta.spent, sent.seq);
                 unknown.tail.push(Tail { bucket, peers, seq, units, when: delta.when });
-                if was_given(bucket, (ME, seq)) {
+                if was_given(bucket, Source { index: ME, life, seq }) {
                     continue;
                 }
                 unknown.all.push((bucket, units));
@@ -226,9 +236,10 @@ pub(crate) fn unknown_units(
     log: &Log,
     received: &ReceiveLog,
     bucket: Bucket,
-    was_known: impl Fn((u8, u64)) -> bool,
+    was_known: impl Fn(Source) -> bool,
 ) -> i64 {
-    let own = log.batches.iter().filter(|sent| !was_known((ME, sent.seq)));
+    let of = |sent: &Sent| Source { index: ME, life: log.life, seq: sent.seq };
+    let own = log.batches.iter().filter(|sent| !was_known(of(sent)));
     let own = own.flat_map(|sent| &sent.deltas).map(|delta| (delta.bucket, delta.spent));
     let theirs = received.batches.iter().filter(|batch| !was_known(batch.of));
     let theirs = theirs.flat_map(|batch| &batch.spent).map(|(bucket, _, units)| (*bucket, *units));
@@ -250,6 +261,12 @@ pub(crate) fn settle_charges(log: &mut Log, received: &mut ReceiveLog) {
 mod tests {
     use super::*;
 
+    const LIFE: u64 = 7;
+
+    fn of(index: u8, seq: u64) -> Source {
+        Source { index, life: LIFE, seq }
+    }
+
     fn delta(hash: u64, spent: i64) -> Delta {
         let bucket = Bucket { slot: 0, hash };
         Delta {
@@ -269,7 +286,7 @@ mod tests {
 
     #[test]
     fn closes_in_order_and_drops_what_all_have() {
-        let mut log = Log::new();
+        let mut log = Log::new(LIFE);
         for seq in [3, 5, 6] {
             log.push(seq, vec![delta(seq, 1)], seq, false);
         }
@@ -291,11 +308,11 @@ mod tests {
 
     #[test]
     fn a_loss_folds_each_batch_once() {
-        let (mut log, mut received) = (Log::new(), ReceiveLog::default());
+        let (mut log, mut received) = (Log::new(LIFE), ReceiveLog::default());
         log.push(0, vec![delta(1, 10)], 0, false);
         log.push(1, vec![delta(1, 20), delta(2, 0)], 0, true);
-        received.push(100, (1, 0), &[delta(3, 5)], false);
-        received.push(200, (1, 1), &[delta(3, 6)], false);
+        received.push(100, of(1, 0), &[delta(3, 5)], false);
+        received.push(200, of(1, 1), &[delta(3, 6)], false);
         let first = Unknown::of(
             &mut log,
             &mut received,
@@ -319,29 +336,29 @@ mod tests {
 
     #[test]
     fn what_an_operator_gave_back_is_folded_no_more() {
-        let (mut log, mut received) = (Log::new(), ReceiveLog::default());
+        let (mut log, mut received) = (Log::new(LIFE), ReceiveLog::default());
         log.push(0, vec![delta(1, 10), delta(2, 7)], 100, false);
         log.push(1, vec![delta(1, -15)], 200, false);
         log.push(2, vec![delta(1, 1)], 201, false);
-        received.push(100, (2, 8), &[delta(1, 5), delta(2, 3)], false);
-        received.push(201, (2, 9), &[delta(1, 2)], false);
+        received.push(100, of(2, 8), &[delta(1, 5), delta(2, 3)], false);
+        received.push(201, of(2, 9), &[delta(1, 2)], false);
         let was_given =
-            |bucket: Bucket, of| bucket.hash == 1 && [(ME, 0), (ME, 1), (2, 8)].contains(&of);
+            |bucket: Bucket, it| bucket.hash == 1 && [of(ME, 0), of(ME, 1), of(2, 8)].contains(&it);
         let unknown = Unknown::of(&mut log, &mut received, &[(1, 0)], &[], (0, 0), was_given);
         let owed: Vec<_> = unknown.tail.iter().map(|tail| tail.units).collect();
         assert_eq!(owed, [10, 7, -15, 1], "who was lost is owed all the same");
         assert_eq!(units(&unknown.fold), [(2, 7), (1, 1), (2, 3), (1, 2)]);
         assert_eq!(unknown.all.len(), 4);
         let (one, two) = (Bucket { slot: 0, hash: 1 }, Bucket { slot: 0, hash: 2 });
-        assert_eq!(unknown_units(&log, &received, one, |of| was_given(one, of)), 3);
-        assert_eq!(unknown_units(&log, &received, two, |of| was_given(two, of)), 10);
+        assert_eq!(unknown_units(&log, &received, one, |it| was_given(one, it)), 3);
+        assert_eq!(unknown_units(&log, &received, two, |it| was_given(two, it)), 10);
     }
 
     #[test]
     fn what_was_received_is_remembered_for_a_while() {
         let mut received = ReceiveLog::default();
-        received.push(0, (1, 0), &[delta(1, 1)], false);
-        received.push(RECEIVED_NS, (1, 1), &[delta(1, 1)], false);
+        received.push(0, of(1, 0), &[delta(1, 1)], false);
+        received.push(RECEIVED_NS, of(1, 1), &[delta(1, 1)], false);
         assert_eq!(received.batches.len(), 2);
         received.drop_old(RECEIVED_NS + 1);
         assert_eq!(received.batches.len(), 1);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use limiter::{Bucket, Members};
 use wire::peer::Position;
 
+use crate::batch::Source;
 use crate::config::SECOND;
 use crate::member::{ME, Table};
 
@@ -39,9 +40,10 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// Whether the batch `seq` of the member at `index`, in a life that is not told apart, was known.
-    pub(crate) fn has(self, index: u8, seq: u64) -> bool {
-        self.index == index && seq < self.next
+    /// Whether the batch `of` was known. Where the member had begun its next life, what came before is over
+    /// (`is_over`), told by nobody any more, and taken as known.
+    pub(crate) fn has(self, of: Source, is_over: bool) -> bool {
+        self.index == of.index && if self.life == of.life { of.seq < self.next } else { is_over }
     }
 }
 
@@ -202,10 +204,10 @@ impl Credits {
         credit.late.iter().any(is_late).then_some(&mut credit.units)
     }
 
-    /// Whether what the member at `index` spent of `bucket` in the batch `seq` was known to an operator's node when
-    /// that gave something of it back: it is in the common level no longer.
-    pub(crate) fn was_given(&self, bucket: Bucket, (index, seq): (u8, u64)) -> bool {
-        let is_known = |known: &[Known]| known.iter().any(|known| known.has(index, seq));
+    /// Whether what the batch `of` spent of `bucket` was known to an operator's node when that gave something of it
+    /// back: it is in the common level no longer. `is_over`: the life that sent it is.
+    pub(crate) fn was_given(&self, bucket: Bucket, of: Source, is_over: bool) -> bool {
+        let is_known = |known: &[Known]| known.iter().any(|known| known.has(of, is_over));
         self.rows.get(&bucket).is_some_and(|credit| is_known(&credit.known))
             || self.given.get(&bucket).is_some_and(|given| is_known(&given.known))
     }
@@ -277,6 +279,11 @@ impl Table {
         known.collect()
     }
 
+    /// Whether the life that sent the batch `of` is over, as far as this node knows.
+    pub(crate) fn is_over(&self, of: Source) -> bool {
+        of.index != ME && self.peers.get(&of.index).is_none_or(|peer| peer.life != of.life)
+    }
+
     /// Whether there are spends that `late` is for and that have not arrived here, and may yet.
     fn is_late(&self, late: Known) -> bool {
         let Some(peer) = self.peers.get(&late.index) else { return false };
@@ -334,7 +341,7 @@ mod tests {
 
     #[test]
     fn a_credit_is_for_what_was_known_there_and_is_not_here() {
-        let table = table();
+        let mut table = table();
         let positions =
             [position("b", 7, 10), position("c", 7, 11), position("me", 1, 9), position("x", 1, 1)];
         let known = table.named(&positions, 1);
@@ -343,11 +350,20 @@ mod tests {
         assert_eq!(late, [Known { index: 2, life: 7, next: 11 }]);
         let mut credits = Credits::default();
         credits.add(0, A, 5, &known, &late);
-        let was_given = |of| credits.was_given(A, of);
-        assert_eq!(
-            [(1, 9), (1, 10), (2, 10), (ME, 8), (3, 0)].map(was_given),
-            [true, false, true, true, false]
-        );
+        let was_given = |(index, life, seq)| {
+            let of = Source { index, life, seq };
+            credits.was_given(A, of, table.is_over(of))
+        };
+        let told = [(1, 7, 9), (1, 7, 10), (2, 7, 10), (ME, 1, 8), (3, 7, 0)];
+        assert_eq!(told.map(was_given), [true, false, true, true, false]);
+        // A life before the one that was known there, and one after it.
+        assert!(was_given((1, 6, 50)));
+        table.peers.get_mut(&1).unwrap().life = 8;
+        let was_given = |life| {
+            let of = Source { index: 1, life, seq: 0 };
+            credits.was_given(A, of, table.is_over(of))
+        };
+        assert_eq!([7, 8].map(was_given), [true, false]);
         assert_eq!(credits.credit_for(A, (1, 7), Some(10)), None, "of another member");
         assert_eq!(credits.credit_for(A, (2, 7), Some(11)), None, "a later batch");
         assert_eq!(credits.credit_for(A, (2, 8), Some(10)), None, "of another life");

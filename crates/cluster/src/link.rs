@@ -263,11 +263,6 @@ impl Node {
         let Some(attempt) = self.attempts.remove(&id) else { return };
         self.lose(now_ns, Members::only(index), Cause::Replaced);
         let Some(peer) = self.table.peers.get_mut(&index) else { return };
-        if greeting.synced && peer.life != 0 && peer.life != greeting.life {
-            // It took the counts of another peer, which may have had it from here: given twice it would be too
-            // much, and what is lacking comes back by itself.
-            self.limiter.given_forgotten(index);
-        }
         if peer.life != greeting.life {
             (peer.life, peer.next) = (greeting.life, 0);
         }

@@ -87,7 +87,7 @@ impl Node {
             table: Table::new(&config.node, config.expect, now_ns),
             attempts: BTreeMap::new(),
             links: BTreeMap::new(),
-            log: Log::new(),
+            log: Log::new(life),
             received: ReceiveLog::default(),
             next_seq: 0,
             upto: 0,

@@ -204,7 +204,8 @@ impl Node {
         let known = self.table.named(&credited.positions, self.life);
         let late = self.table.late(&known);
         let new = (!late.is_empty()).then(|| {
-            let was_known = |(index, seq)| known.iter().any(|known| known.has(index, seq));
+            let is_over = |of| self.table.is_over(of);
+            let was_known = |of| known.iter().any(|known| known.has(of, is_over(of)));
             unknown_units(&self.log, &self.received, bucket, was_known)
         });
         (known, late, new)

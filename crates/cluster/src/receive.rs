@@ -3,6 +3,7 @@
 use limiter::{Bucket, Delta};
 use wire::peer::BatchFrame;
 
+use crate::batch::Source;
 use crate::join::Kept;
 use crate::node::Node;
 use crate::operation::Batch;
@@ -66,7 +67,8 @@ impl Node {
     ) -> Vec<Bucket> {
         let mut publish = Vec::new();
         self.receive(now_ns, batch, &mut deltas, &mut publish);
-        let of = (batch.index, batch.seq);
+        let Batch { index, life, seq, .. } = batch;
+        let of = Source { index, life, seq };
         self.received.push(now_ns, of, &deltas, !self.table.is_whole());
         publish
     }

@@ -47,7 +47,8 @@ impl Node {
         aware.extend(linked.map(|(index, link)| (index, link.acked)));
         let times = (heard_ns, since_ns);
         let (log, received, credits) = (&mut self.log, &mut self.received, &self.credits);
-        let was_given = |bucket, of| credits.was_given(bucket, of);
+        let table = &self.table;
+        let was_given = |bucket, of| credits.was_given(bucket, of, table.is_over(of));
         let unknown = Unknown::of(log, received, &lost, &aware, times, was_given);
         let owed = unknown.tail.iter().fold(Members::EMPTY, |all, tail| all.union(tail.peers));
         self.mark_owed(owed.minus(self.table.linked()));

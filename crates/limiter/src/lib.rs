@@ -10,6 +10,7 @@ mod calendar;
 mod carried;
 mod counters;
 mod decision;
+mod fingerprint;
 mod force;
 mod giving;
 mod hit;

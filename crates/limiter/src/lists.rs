@@ -1,6 +1,7 @@
 //! Who is banned and who is always allowed, ahead of every limit.
 
 use std::net::IpAddr;
+use std::sync::OnceLock;
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
@@ -97,6 +98,18 @@ impl Listed {
     }
 }
 
+impl Listed {
+    /// Everybody, with whether they are banned, in one order whatever the order of the file was.
+    pub(crate) fn in_order(&self) -> Vec<(Subject, bool)> {
+        let Subjects { keys, networks, .. } = &self.subjects;
+        let keys = keys.iter().map(|(key, is_banned)| (Subject::Key(key.clone()), *is_banned));
+        let networks = networks.iter().map(|(network, is)| (Subject::Network(*network), *is));
+        let mut all: Vec<_> = keys.chain(networks).collect();
+        all.sort_unstable();
+        all
+    }
+}
+
 impl std::fmt::Display for Subject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -115,6 +128,7 @@ impl Plan {
     pub fn with_lists(mut self, lists: Lists) -> Result<Self, String> {
         let listed = Listed::new(lists)?;
         self.listed = (!listed.subjects.is_empty()).then(|| Box::new(listed));
+        self.fingerprint = OnceLock::new();
         Ok(self)
     }
 }

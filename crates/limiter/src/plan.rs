@@ -1,10 +1,12 @@
 //! The limits in force: checked for what makes no sense, numbered, and compiled for matching.
 
+use std::sync::OnceLock;
+
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
 use crate::algorithm::TokenBucket;
-use crate::identity::{Identity, unkeyed_hash};
+use crate::identity::Identity;
 use crate::lists::Listed;
 use crate::matching::{
     Conditions, KeyList, Matched, Matcher, Pattern, PatternId, Rank, RuleIndex, Slot,
@@ -56,6 +58,8 @@ pub struct Plan {
     carried: Option<RuleIndex>,
     /// Who comes ahead of every limit; none: nobody.
     pub(crate) listed: Option<Box<Listed>>,
+    /// Set when it is first asked for.
+    pub(crate) fingerprint: OnceLock<u64>,
 }
 
 impl Plan {
@@ -72,7 +76,16 @@ impl Plan {
         let Compiler { rules, conditions, patterns, .. } = compiler;
         let matcher = Matcher::new(conditions, patterns);
         let by_slot = (0..rules.len()).map(|at| RuleIndex::try_from(at).ok()).collect();
-        Ok(Self { limits, rules, by_slot, matcher, unmatched, carried: None, listed: None })
+        Ok(Self {
+            limits,
+            rules,
+            by_slot,
+            matcher,
+            unmatched,
+            carried: None,
+            listed: None,
+            fingerprint: OnceLock::new(),
+        })
     }
 
     /// Puts the carried limit behind the others, unless it is there or there is no room for one more.
@@ -106,21 +119,6 @@ impl Plan {
     /// The limits as they were given.
     pub fn limits(&self) -> &[Limit] {
         &self.limits
-    }
-
-    /// Names the limits and their numbers: plans that let the same through alike have the same, whatever
-    /// their order.
-    pub fn fingerprint(&self) -> u64 {
-        let mut rules: Vec<_> = self.rules.iter().map(|rule| (rule.id, rule.numbers())).collect();
-        rules.sort_unstable_by_key(|(id, _)| *id);
-        let mut bytes = vec![u8::from(self.unmatched == Unmatched::Deny)];
-        for (id, numbers) in rules {
-            let numbers = numbers.unwrap_or_default();
-            for part in [id, numbers.burst, numbers.per_ns, numbers.per_unit] {
-                bytes.extend_from_slice(&part.to_le_bytes());
-            }
-        }
-        unkeyed_hash(&bytes)
     }
 
     /// What happens to a request that no limit matches.

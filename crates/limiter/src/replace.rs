@@ -14,7 +14,7 @@ use crate::{Limiter, Plan, RULES_MAX};
 pub struct Replaced {
     /// As they were.
     pub kept: usize,
-    /// With other numbers, and what was used.
+    /// With other numbers, or otherwise than before in what they match or do, and with what was used.
     pub changed: usize,
     /// New, with nothing used.
     pub added: usize,
@@ -83,7 +83,10 @@ fn settle_in(
     plan: &mut Plan,
     replaced: &mut Replaced,
 ) -> Result<HashMap<Slot, Change>, ReplaceError> {
-    let old: HashMap<u64, &Rule> = before.rules().iter().map(|rule| (rule.id(), rule)).collect();
+    let old = before.rules().iter().zip(before.said());
+    let old: HashMap<u64, (&Rule, u64)> =
+        old.map(|(rule, said)| (rule.id(), (rule, said))).collect();
+    let said = plan.said();
     let mut changes = HashMap::new();
     let mut met = hashbrown::HashSet::new();
     // Slots that go now are not given away now: a shard that has not dropped their buckets yet could not
@@ -91,8 +94,8 @@ fn settle_in(
     let is_taken = |slot: &Slot| before.rule(*slot).is_some();
     let mut free = (0..=Slot::MAX).filter(|slot| !is_taken(slot));
     let mut slots = Vec::with_capacity(plan.rules().len());
-    for rule in plan.rules_mut() {
-        let Some(was) = old.get(&rule.id()) else {
+    for (rule, said) in plan.rules_mut().iter_mut().zip(said) {
+        let Some((was, was_said)) = old.get(&rule.id()) else {
             replaced.added += 1;
             rule.tally = Some(Arc::default());
             slots.push(free.next().ok_or(ReplaceError::Slots)?);
@@ -101,11 +104,11 @@ fn settle_in(
         met.insert(rule.id());
         slots.push(was.slot);
         rule.tally.clone_from(&was.tally);
+        let is_kept = said == *was_said;
+        *(if is_kept { &mut replaced.kept } else { &mut replaced.changed }) += 1;
         if rule.quota == was.quota && rule.accuracy == was.accuracy {
-            replaced.kept += 1;
             continue;
         }
-        replaced.changed += 1;
         if let Allowance::Counted(numbers) = &was.allowance {
             let change = match rule.allowance {
                 Allowance::Counted(_) => Change::Renumbered(numbers.clone()),

@@ -163,7 +163,7 @@ impl Node {
     #[must_use]
     pub fn with_reloader(mut self, reloader: Option<Reloader>) -> Self {
         self.reloader = reloader;
-        self.reloads.begin(clock::unix_ms());
+        self.reloads.begin(self.started_ns, clock::unix_ms());
         self
     }
 
@@ -256,6 +256,14 @@ impl Node {
     /// Unix time in seconds at which the node was made, rounded up, by today's wall clock.
     pub fn started_unix_s(&self) -> u64 {
         self.clock.unix_ms(self.started_ns, Wait::ZERO).map_or(0, |ms| ms.div_ceil(1_000))
+    }
+
+    /// Nanoseconds since its limits were put in force, and Unix time in seconds at which they were, rounded
+    /// up, by today's wall clock.
+    pub fn limits_since(&self) -> (u64, u64) {
+        let at_ns = self.started_ns.max(self.reloads.in_force_ns());
+        let unix_s = self.clock.unix_ms(at_ns, Wait::ZERO).map_or(0, |ms| ms.div_ceil(1_000));
+        (self.clock.now_ns().saturating_sub(at_ns), unix_s)
     }
 
     /// How well it knows the cluster's counts.

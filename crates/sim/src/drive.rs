@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cluster::Output;
-use limiter::{Answer, Decision, Reason, Ticket};
+use limiter::{Answer, Decision, Operation, Reason, Ticket};
 use wire::peer::{PeerDecoded, PeerFrame, decode_peer};
 
 use crate::clock::MS;
@@ -250,6 +250,20 @@ impl World {
         let Some(process) = self.nodes[node].process.as_mut() else { return };
         if let Err(error) = process.cluster.forget(local_ns, &name(gone)) {
             self.inspector.broken(self.now_ns, format!("node {node} forgets not: {error:?}"));
+        }
+        self.settle(node);
+    }
+
+    /// `node` is told by an operator to reset the key at `key`.
+    pub(crate) fn reset(&mut self, node: usize, key: usize) {
+        let local_ns = self.scenario.clocks[node].local(self.now_ns);
+        let request = self.questions[key].costing(0);
+        let Some(process) = self.nodes[node].process.as_mut() else { return };
+        match process.cluster.operate(local_ns, &Operation::Reset { request, limit: None }) {
+            Ok(operated) => self.inspector.given(self.now_ns, key, operated.units),
+            Err(error) => {
+                self.inspector.broken(self.now_ns, format!("node {node} resets not: {error}"));
+            }
         }
         self.settle(node);
     }

@@ -180,6 +180,14 @@ impl Inspector {
         key.admitted_ns = now_ns;
     }
 
+    /// An operator gave so many units of `key` back.
+    pub(crate) fn given(&mut self, now_ns: u64, key: usize, units: u64) {
+        let key = &mut self.keys[key];
+        key.truth.give_back(now_ns, units);
+        // It is on its way as what is admitted is.
+        key.admitted_ns = now_ns;
+    }
+
     /// A node starts: it is trouble until it is counted.
     pub(crate) fn booted(&mut self, _node: usize) {}
 

@@ -160,6 +160,8 @@ pub enum Act {
     Forget(usize, usize),
     /// The first node dials the second, whether or not they have a connection.
     Dial(usize, usize),
+    /// An operator tells the node to reset the key at this place, which is counted in a bucket.
+    Reset(usize, usize),
 }
 
 /// A run. Times are counted from the moment when the cluster has formed and is calm.
@@ -272,7 +274,7 @@ impl Scenario {
         let done = self.script.iter().map(|(at_ns, act)| match act {
             Act::Pause(_, to_ns) => *to_ns,
             Act::Crash(_) | Act::Boot(..) | Act::Leave(_) => *at_ns,
-            Act::Forget(..) | Act::Dial(..) => *at_ns,
+            Act::Forget(..) | Act::Dial(..) | Act::Reset(..) => *at_ns,
         });
         let probed = self.probes.last().copied().unwrap_or(0);
         let done = done.max().unwrap_or(0);

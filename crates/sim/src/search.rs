@@ -381,7 +381,7 @@ mod tests {
                 match act {
                     Act::Crash(node) | Act::Leave(node) => down.insert(node),
                     Act::Boot(node, _) => down.remove(&node),
-                    Act::Pause(..) | Act::Forget(..) | Act::Dial(..) => false,
+                    Act::Pause(..) | Act::Forget(..) | Act::Dial(..) | Act::Reset(..) => false,
                 };
             }
             assert!(down.is_empty(), "seed {seed} leaves {down:?}");

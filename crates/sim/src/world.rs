@@ -336,6 +336,7 @@ impl World {
             Act::Leave(node) => self.leave(node),
             Act::Forget(node, gone) => self.forget(node, gone),
             Act::Dial(node, peer) => self.dial_peer(node, peer),
+            Act::Reset(node, key) => self.reset(node, key),
             Act::Boot(node, version) => {
                 if let Err(error) = self.boot(node, version) {
                     self.inspector.broken(self.now_ns, format!("node {node} starts not: {error}"));

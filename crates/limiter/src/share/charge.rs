@@ -260,14 +260,6 @@ impl Charge {
         self.owed.retain(|owed| !owed.peers.is_empty());
     }
 
-    /// The same of what was given back.
-    pub(crate) fn forget_given(&mut self, peers: Members) {
-        for owed in self.owed.iter_mut().filter(|owed| owed.ticks < 0) {
-            owed.peers = owed.peers.minus(peers);
-        }
-        self.owed.retain(|owed| !owed.peers.is_empty());
-    }
-
     /// Whether nothing is left of it.
     pub(crate) fn is_settled(&self) -> bool {
         // What peers spent in a window that has not begun here is charged and takes nothing yet.

@@ -136,13 +136,6 @@ impl Limiter {
         });
     }
 
-    /// What was given back and is owed to `peer` no longer is.
-    pub fn given_forgotten(&self, peer: u8) {
-        self.for_each_ledger(0, |ledger| {
-            ledger.charges_mut().for_each(|charge| charge.forget_given(Members::only(peer)));
-        });
-    }
-
     /// Appends what is owed to `peer`, bucket by bucket: first that which belongs nowhere in time, then that
     /// which does. From now on heals carry it, of `per_heal` sums each and of one of both kinds: the first
     /// of them has the number `seq`.

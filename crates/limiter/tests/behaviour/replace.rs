@@ -45,6 +45,24 @@ fn the_same_limits_again_change_nothing() {
     }
 }
 
+/// Whatever the file says otherwise of a limit, it is told that it changed, and what was used is kept.
+#[test]
+fn a_limit_that_matches_otherwise_is_changed_and_keeps_what_was_used() {
+    let limit = || Limit::new("l", bucket(10, 1, HOUR));
+    let limiter = limiter(vec![limit()]);
+    assert_eq!(passes(&limiter, START, "k", 4), 4);
+    let changed = Replaced { changed: 1, ..Replaced::default() };
+    let shadow = Limit { shadow: true, ..limit() };
+    assert_eq!(replace(&limiter, START, plan(vec![shadow])), changed);
+    let mut matching = limit();
+    matching.selector.endpoint = Some("/*".to_owned());
+    assert_eq!(replace(&limiter, START, plan(vec![matching])), changed);
+    assert_eq!(replace(&limiter, START, plan(vec![limit()])), changed);
+    let kept = Replaced { kept: 1, ..Replaced::default() };
+    assert_eq!(replace(&limiter, START, plan(vec![limit()])), kept);
+    assert_eq!(passes(&limiter, START, "k", 10), 6);
+}
+
 /// LM-03: a raised limit reaches keys in use at once, less what they used.
 #[test]
 fn a_raised_limit_reaches_keys_in_use() {

@@ -45,6 +45,6 @@ mod tests {
         assert_eq!(Man.run(&mut output), Exit::Success);
         let manual = String::from_utf8(out).expect("text");
         let pages = manual.lines().filter(|line| line.starts_with(".TH ")).count();
-        assert_eq!(pages, 1 + 27);
+        assert_eq!(pages, 1 + 29);
     }
 }

@@ -34,8 +34,7 @@ pub(super) fn in_words(why: &Why, unix_ms: u64) -> String {
     if let Some(cluster) = &why.cluster {
         text.push_str(&cluster_in_words(cluster));
     }
-    let _ =
-        writeln!(text, "configuration: read {} ago, at the start", wait(why.configuration_age_ms));
+    let _ = writeln!(text, "configuration: read {} ago", wait(why.configuration_age_ms));
     if let Some(now_ms) = why.now_ms {
         let _ =
             writeln!(text, "clock: {}; only windows follow it", clock_in_words(now_ms, unix_ms));
@@ -333,7 +332,7 @@ acknowledged, 2 of them only reserved
 2 more limits do not apply, and name neither the endpoint nor the key
 cluster edge: reaches 3 of 3 members
 member a: counted, heard 12 ms ago, lag 3 ms, round trip 400 us, 1 batches not acknowledged
-configuration: read 90 s ago, at the start
+configuration: read 90 s ago
 clock: the node's wall clock is that of this host; only windows follow it
 ";
         assert_eq!(in_words(&why(vec![limit(bucket())]), NOW_MS + 7), want);

@@ -126,6 +126,13 @@ fn encode_reloads(encoder: &mut DescriptorEncoder<'_>, node: &Node) -> Encoded {
         "Times that the file was read again",
         results.map(|(result, count)| ([("result", result)], count)),
     )?;
+    let hash = format!("{:016x}", node.limiter().plan().fingerprint());
+    gauge_family(
+        encoder,
+        "rlnode_config_info",
+        "The limits in force: the same hash on nodes that have the same",
+        [([("hash", hash.as_str())], 1)],
+    )?;
     gauge(
         encoder,
         "rlnode_config_in_force",
@@ -492,7 +499,7 @@ mod tests {
                 });
                 let row = row.unwrap_or_else(|| panic!("{metric} has no row"));
                 assert!(row.contains(&format!("`{label}`")), "{metric} has the label {label}");
-                let is_of_the_file = ["limit", "node", "peer", "version"].contains(&label);
+                let is_of_the_file = ["limit", "node", "peer", "version", "hash"].contains(&label);
                 let word = format!("`{}`", value.trim_matches('"'));
                 assert!(is_of_the_file || MANUAL.contains(&word), "{label} may be {word}");
             }

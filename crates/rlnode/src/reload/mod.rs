@@ -152,7 +152,7 @@ impl Reloader {
             Ok(config) => self.put_in_force(node, last, config).await,
             Err(errors) => Err(ReloadError::Config(errors)),
         };
-        node.reloads().note(crate::clock::unix_ms(), &outcome);
+        node.reloads().note(node.clock().now_ns(), crate::clock::unix_ms(), &outcome);
         match &outcome {
             Ok(reloaded) => tracing::info!(
                 kept = reloaded.limits.kept,

@@ -11,6 +11,7 @@ use super::{ReloadError, Reloaded};
 pub struct Reloads {
     successes: AtomicU64,
     failures: AtomicU64,
+    in_force_ns: AtomicU64,
     state: Mutex<FileState>,
 }
 
@@ -36,16 +37,18 @@ pub struct Pending {
 
 impl Reloads {
     /// Notes that the file was put in force at the start.
-    pub fn begin(&self, unix_ms: u64) {
+    pub fn begin(&self, now_ns: u64, unix_ms: u64) {
+        self.in_force_ns.store(now_ns, Ordering::Relaxed);
         self.state.lock().in_force_unix_ms = unix_ms;
     }
 
-    /// Notes what came of a reload.
-    pub(super) fn note(&self, unix_ms: u64, outcome: &Result<Reloaded, ReloadError>) {
+    /// Notes what came of a reload at `now_ns`.
+    pub(super) fn note(&self, now_ns: u64, unix_ms: u64, outcome: &Result<Reloaded, ReloadError>) {
         let mut state = self.state.lock();
         match outcome {
             Ok(reloaded) => {
                 self.successes.fetch_add(1, Ordering::Relaxed);
+                self.in_force_ns.store(now_ns, Ordering::Relaxed);
                 *state = FileState {
                     in_force_unix_ms: unix_ms,
                     pending: None,
@@ -64,6 +67,11 @@ impl Reloads {
     /// Reloads that put the file in force.
     pub fn successes(&self) -> u64 {
         self.successes.load(Ordering::Relaxed)
+    }
+
+    /// When the file was last put in force, by the node's clock; 0: the node has no file.
+    pub fn in_force_ns(&self) -> u64 {
+        self.in_force_ns.load(Ordering::Relaxed)
     }
 
     /// Reloads that changed nothing because of a fault.

@@ -93,6 +93,12 @@ impl ExactBucket {
         }
     }
 
+    /// Gives `units` back.
+    pub fn give_back(&mut self, now_ns: u64, units: u64) {
+        self.level = self.level_at(now_ns) + self.ticks(units);
+        self.level_at(now_ns);
+    }
+
     /// Fewest ticks left so far after what was charged; full if nothing was.
     pub fn least(&self) -> i128 {
         self.least

@@ -121,6 +121,13 @@ impl Exact {
         }
     }
 
+    /// Gives `units` back to a bucket, which is never fuller than full. Windows and logs are given nothing.
+    pub fn give_back(&mut self, now_ns: u64, units: u64) {
+        if let Self::Bucket(bucket) = self {
+            bucket.give_back(now_ns, units);
+        }
+    }
+
     /// Ticks that may have come back in the `elapsed_ns` before `now_ns`, by a wall clock that is
     /// `ahead_ns` ahead.
     pub fn came(&self, now_ns: u64, ahead_ns: i64, elapsed_ns: u64) -> i128 {

@@ -8,6 +8,7 @@ mod blips;
 mod cuts;
 mod found;
 mod loads;
+mod operations;
 mod parts;
 mod replay;
 mod restarts;

@@ -21,7 +21,7 @@ pub struct Why {
     pub freshness: String,
     /// Age of the oldest news from a peer, in milliseconds, where it is `stale`.
     pub stale_ms: u32,
-    /// Unix time in seconds at which the configuration was read.
+    /// Unix time in seconds at which the configuration was last put in force.
     pub configuration_read_s: u64,
     /// Milliseconds since then.
     pub configuration_age_ms: u64,
@@ -186,13 +186,14 @@ impl Why {
             delay_ms: verdict.delay.to_ms(),
             may_wait: why.may_wait,
         };
+        let (age_ns, read_s) = node.limits_since();
         Ok(Self {
             node: node.name().to_owned(),
             readiness: readiness.as_str().to_owned(),
             freshness: why.next.freshness.as_str().to_owned(),
             stale_ms: why.next.stale_ms,
-            configuration_read_s: node.started_unix_s(),
-            configuration_age_ms: node.uptime_ns() / NS_PER_MS,
+            configuration_read_s: read_s,
+            configuration_age_ms: age_ns / NS_PER_MS,
             now_ms: node.clock().unix_ms(now_ns, Wait::ZERO),
             next: (readiness != Readiness::Starting).then_some(next),
             limits: why.limits.iter().map(|limit| limit_of(node, &why.plan, limit)).collect(),
