@@ -22,7 +22,7 @@ use crate::endpoint::envoy::mapping::Mappings;
 use crate::engine::Engine;
 use crate::log::ShownKey;
 use crate::operation::Operations;
-use crate::reload::{ReloadError, Reloaded, Reloader, Reloads};
+use crate::reload::{Reloader, Reloads};
 use crate::waiting::{Waiting, Waits};
 
 /// Longest time that a check is held where the request does not say: some round trips within a data
@@ -170,17 +170,6 @@ impl Node {
     /// What reads its file again; none: it was not started from a file.
     pub fn reloader(&self) -> Option<&Reloader> {
         self.reloader.as_ref()
-    }
-
-    /// Reads the file again and puts it in force.
-    ///
-    /// # Errors
-    /// See [`ReloadError`]; nothing is changed.
-    pub async fn reload(&self) -> Result<Reloaded, ReloadError> {
-        match &self.reloader {
-            Some(reloader) => reloader.reload(self).await,
-            None => Err(ReloadError::NoFile),
-        }
     }
 
     /// What came of the reloads.

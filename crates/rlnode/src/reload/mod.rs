@@ -82,6 +82,19 @@ impl fmt::Display for ReloadError {
 
 impl std::error::Error for ReloadError {}
 
+impl Node {
+    /// Reads the file again and puts it in force.
+    ///
+    /// # Errors
+    /// See [`ReloadError`]; nothing is changed.
+    pub async fn reload(&self) -> Result<Reloaded, ReloadError> {
+        match self.reloader() {
+            Some(reloader) => reloader.reload(self).await,
+            None => Err(ReloadError::NoFile),
+        }
+    }
+}
+
 impl Reloader {
     /// The file that gave `config` to `host`, and was `seen` before it was read.
     pub fn new(file: PathBuf, host: config::Node, config: &Config, seen: Seen) -> Self {

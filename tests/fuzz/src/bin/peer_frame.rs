@@ -7,10 +7,10 @@
 use limiter::{Delta, Standing, Sum, When};
 use rlnode_fuzz::fuzz_target;
 use wire::peer::{
-    BatchWriter, PeerDecoded, PeerFrame, decode_peer, peer_frame_length, write_ack, write_answer,
-    write_acts, write_credits, write_clock, write_done, write_forget, write_heal, write_heal_ack, write_hello, write_leave, write_limits,
-    write_ping, write_refused, write_snapshot_chunk, write_snapshot_request, write_terms, write_timed_standings,
-    write_timed_sums,
+    BatchWriter, PeerDecoded, PeerFrame, decode_peer, peer_frame_length, write_ack, write_acts,
+    write_answer, write_clock, write_credits, write_done, write_forget, write_heal, write_heal_ack,
+    write_hello, write_leave, write_limits, write_ping, write_refused, write_snapshot_chunk,
+    write_snapshot_request, write_terms, write_timed_standings, write_timed_sums,
 };
 
 /// When frames are written and read: in whole milliseconds, so that an age above it is one, too.
@@ -85,7 +85,7 @@ fn rewritten(frame: &PeerFrame<'_>) -> Vec<u8> {
         PeerFrame::Acts(acts) => assert_eq!(write_acts(&mut out, acts), acts.len()),
         PeerFrame::Credits(credits) => {
             let list: Vec<_> = credits.credits().collect();
-            write_credits(&mut out, credits.of, &credits.positions, &list);
+            assert_eq!(write_credits(&mut out, credits.of, &credits.positions, &list), list.len());
         }
         PeerFrame::Clock { unix_ms } => write_clock(&mut out, *unix_ms),
     }
@@ -126,6 +126,11 @@ fn told(frame: &PeerFrame<'_>) -> String {
             let standings: Vec<Standing> = chunk.standings().collect();
             assert_eq!(standings.len(), chunk.standings().len());
             format!("chunk {:?} {standings:?}", chunk.head)
+        }
+        PeerFrame::Credits(it) => {
+            let credits: Vec<_> = it.credits().collect();
+            assert_eq!(credits.len(), it.len());
+            format!("credits {:?} {:?} {credits:?}", it.of, it.positions)
         }
         other => format!("{other:?}"),
     }
