@@ -200,7 +200,7 @@ impl Limiter {
 
     /// Decides `request` at `now_ns`, nanoseconds of one monotonic clock; a reading older than the
     /// last counts as no time passed. Never waits: what could be held is denied, for the reason
-    /// [`Reason::Share`].
+    /// [`Reason::Share`](crate::Reason::Share).
     ///
     /// # Errors
     /// A request outside the bounds; nothing is changed.
