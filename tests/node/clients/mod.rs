@@ -3,7 +3,9 @@
 //! `scripts/doors` brings what they need and runs them. A test whose program is missing says so and is left
 //! out; in CI it fails.
 
+mod caddy;
 mod envoy;
+mod front;
 mod redis;
 
 use std::io::{Read, Write};
