@@ -6,6 +6,7 @@
 mod caddy;
 mod envoy;
 mod front;
+mod haproxy;
 mod redis;
 
 use std::io::{Read, Write};
