@@ -7,6 +7,7 @@ mod caddy;
 mod envoy;
 mod front;
 mod haproxy;
+mod nginx_lua;
 mod redis;
 
 use std::io::{Read, Write};

@@ -1,6 +1,7 @@
 //! The question of `GET /v1/auth`: what a gateway forwards, in the query or in headers.
 //!
-//! Parsing is pure. What both give, the query decides.
+//! Parsing is pure. What both give is refused: a gateway that sends its clients' query along would let them say
+//! who they are.
 
 use std::borrow::Cow;
 
@@ -37,17 +38,21 @@ pub struct Forwarded {
 pub fn parse_forwarded(query: &str, headers: &HeaderMap) -> Result<Forwarded, QuestionError> {
     let written = Written::from_query(query)?;
     let header = |name| headers.get(name).map(|value| value.as_bytes().to_vec());
-    // A key in the query, of either form, replaces that of the headers.
-    let header_key = if written.key_b64.is_some() { None } else { header(KEY) };
-    let key = key_of(written.key.or(header_key), written.key_b64.as_deref())?;
-    let endpoint = written
-        .endpoint
-        .or_else(|| header(ENDPOINT))
-        .unwrap_or_else(|| forwarded_endpoint(headers));
-    let cost = match written.cost.or_else(|| header(COST)) {
-        Some(text) => Some(parse_cost(&text)?),
-        None => None,
+    let has_key = written.key.is_some() || written.key_b64.is_some();
+    if has_key && headers.contains_key(KEY) {
+        return Err(given_twice("the key", KEY));
+    }
+    let key = key_of(written.key.or_else(|| header(KEY)), written.key_b64.as_deref())?;
+    let endpoint = match (written.endpoint, header(ENDPOINT)) {
+        (Some(_), Some(_)) => return Err(given_twice("the endpoint", ENDPOINT)),
+        (Some(endpoint), None) | (None, Some(endpoint)) => endpoint,
+        (None, None) => forwarded_endpoint(headers),
     };
+    let cost = match (written.cost, header(COST)) {
+        (Some(_), Some(_)) => return Err(given_twice("the cost", COST)),
+        (cost, other) => cost.or(other),
+    };
+    let cost = cost.map(|text| parse_cost(&text)).transpose()?;
     let mut costs = written.costs;
     if let Some(cost) = cost {
         costs.push((DEFAULT_UNIT.as_bytes().to_vec(), cost));
@@ -55,7 +60,7 @@ pub fn parse_forwarded(query: &str, headers: &HeaderMap) -> Result<Forwarded, Qu
     if costs.len() > COSTS_MAX {
         return Err(too_many("costs", costs.len(), COSTS_MAX));
     }
-    let attributes = with_header_attributes(written.attributes, headers);
+    let attributes = with_header_attributes(written.attributes, headers)?;
     if attributes.len() > ATTRIBUTES_MAX {
         return Err(too_many("attributes", attributes.len(), ATTRIBUTES_MAX));
     }
@@ -150,19 +155,30 @@ fn push_new<T>(pairs: &mut Vec<(Vec<u8>, T)>, name: &[u8], value: T) -> bool {
     is_new
 }
 
-/// Adds the attributes of the headers that the query does not give.
+/// What the query says and a header does too.
+fn given_twice(what: &str, header: &str) -> QuestionError {
+    QuestionError::new(format!(
+        "{what} is in the query and in the header `{header}`; leave one out, and let no client's query through"
+    ))
+}
+
+/// Adds the attributes of the headers, of each the first.
 fn with_header_attributes(
     mut attributes: Vec<(Vec<u8>, Vec<u8>)>,
     headers: &HeaderMap,
-) -> Vec<(Vec<u8>, Vec<u8>)> {
-    for (name, value) in headers {
-        if let Some(name) = name.as_str().strip_prefix(ATTRIBUTE_PREFIX)
-            && attributes.iter().all(|(known, _)| known != name.as_bytes())
-        {
-            attributes.push((name.as_bytes().to_vec(), value.as_bytes().to_vec()));
+) -> Result<Vec<(Vec<u8>, Vec<u8>)>, QuestionError> {
+    let of_query = attributes.len();
+    for (header, value) in headers {
+        let Some(name) = header.as_str().strip_prefix(ATTRIBUTE_PREFIX) else { continue };
+        match attributes.iter().position(|(known, _)| known == name.as_bytes()) {
+            Some(at) if at < of_query => {
+                return Err(given_twice("an attribute", header.as_str()));
+            }
+            Some(_) => {}
+            None => attributes.push((name.as_bytes().to_vec(), value.as_bytes().to_vec())),
         }
     }
-    attributes
+    Ok(attributes)
 }
 
 /// `METHOD PATH` from what a gateway forwards; whichever is missing is left out.
@@ -285,22 +301,29 @@ mod tests {
     }
 
     #[test]
-    fn the_query_wins_over_headers() {
+    fn what_query_and_headers_both_say_is_refused() {
         let pairs: Pairs<'_> = &[
             (KEY, b"header"),
+            (ENDPOINT, b"login"),
             (COST, b"9"),
             ("x-ratelimit-attribute-plan", b"free"),
-            ("x-ratelimit-attribute-ip", b"::1"),
+            (METHOD, b"GET"),
         ];
-        let question = parsed("key=query&cost=2&attr.plan=pro", pairs).question;
-        assert_eq!(question.key, b"query");
-        assert_eq!(question.costs, [(b"requests".to_vec(), 2)]);
-        assert_eq!(
-            question.attributes,
-            [(b"plan".to_vec(), b"pro".to_vec()), (b"ip".to_vec(), b"::1".to_vec())]
-        );
-        assert_eq!(parsed("key_b64=YQ", pairs).question.key, b"a");
-        assert_eq!(parsed("", pairs).question.costs, [(b"requests".to_vec(), 9)]);
+        for query in ["key=me", "key_b64=YQ", "endpoint=free", "cost=0", "attr.plan=pro"] {
+            let refused = parse_forwarded(query, &headers(pairs)).expect_err(query).message;
+            assert!(
+                refused.contains("is in the query and in the header `x-ratelimit-"),
+                "{refused}"
+            );
+        }
+        let question = parsed("attr.ip=::1&cost.bytes=5&deny=403", pairs).question;
+        assert_eq!((&*question.key, &*question.endpoint), (&b"header"[..], &b"login"[..]));
+        assert_eq!(question.costs, [(b"bytes".to_vec(), 5), (b"requests".to_vec(), 9)]);
+        let attributes = [(b"ip".to_vec(), b"::1".to_vec()), (b"plan".to_vec(), b"free".to_vec())];
+        assert_eq!(question.attributes, attributes);
+        // An endpoint goes before what a gateway says of the request.
+        let pairs: Pairs<'_> = &[(METHOD, b"GET"), (URI, b"/a")];
+        assert_eq!(parsed("key=k&endpoint=login", pairs).question.endpoint, b"login");
     }
 
     #[test]
