@@ -12,10 +12,10 @@ use crate::support::{
     wait_until,
 };
 
-const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+pub(crate) const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
 /// A node of a hundred an hour that is operated by [`TOKEN`].
-fn node_with_token() -> Node {
+pub(crate) fn node_with_token() -> Node {
     let config = Config::new(
         "[[limit]]\nname = \"per-key\"\nrate = \"100/h\"\n\
                               [[limit]]\nname = \"log\"\nalgorithm = \"sliding-log\"\n\

@@ -160,7 +160,13 @@ impl Limiter {
         operation: &Operation<'_>,
         buckets: &mut Vec<Bucket>,
     ) -> Result<Operated, OperationError> {
-        let about = |subject: &Subject| About::Ban(subject.clone());
+        // No call has a key outside the bounds.
+        let about = |subject: &Subject| {
+            if let Subject::Key(key) = subject {
+                Request::check(b"", key).validate().map_err(OperationError::Request)?;
+            }
+            Ok(About::Ban(subject.clone()))
+        };
         let changed = match operation {
             Operation::Reset { request, limit } => {
                 return self.give(now_ns, request, (*limit, u64::MAX), buckets);
@@ -170,9 +176,9 @@ impl Limiter {
             }
             Operation::Ban { subject, for_ns } => {
                 let holds = Holds { for_ns: *for_ns, given: None };
-                self.act(now_ns, about(subject), Some(holds))?
+                self.act(now_ns, about(subject)?, Some(holds))?
             }
-            Operation::Unban { subject } => self.act(now_ns, about(subject), None)?,
+            Operation::Unban { subject } => self.act(now_ns, about(subject)?, None)?,
             Operation::Override { request, limit, quota, for_ns } => {
                 let (bucket, rule) = self.bucket_of(request, limit)?;
                 // What the limiter refuses must be refused before it is an act.

@@ -4,6 +4,7 @@
 //! out; in CI it fails.
 
 mod caddy;
+mod contract;
 mod envoy;
 mod front;
 mod haproxy;

@@ -4,8 +4,8 @@ use crate::support::{
     DAY, HOUR, SECOND, START, ask, at, attributes, bucket, check, keys, limiter, over, passes,
 };
 use limiter::{
-    Limit, Limiter, Missing, Op, Plan, Quota, Reason, Request, RequestError, StoreConfig,
-    Unmatched, Wait, WhenFull,
+    Limit, Limiter, Missing, Op, Operation, OperationError, Plan, Quota, Reason, Request,
+    RequestError, StoreConfig, Subject, Unmatched, Wait, WhenFull,
 };
 
 /// Every order of `items`.
@@ -305,4 +305,25 @@ fn deny_and_unlimited_are_said_in_words() {
     assert!(ask(&limiter, START, &Request::check(b"", b"bad").with_op(Op::Debit)).allowed);
     let bad = limiter.counts().rules[1];
     assert_eq!((bad.debits, bad.units), (1, 0));
+}
+
+/// What no call can be is nobody: it is refused, and peers are not told what they could not read.
+#[test]
+fn a_ban_of_what_no_call_can_be_is_refused() {
+    let limiter = limiter(vec![Limit::new("l", bucket(1, 1, HOUR))]);
+    let subject = |length: usize| Subject::Key(vec![b'k'; length]);
+    let refused = |length, error| {
+        for operation in [
+            Operation::Ban { subject: subject(length), for_ns: None },
+            Operation::Unban { subject: subject(length) },
+        ] {
+            let error = Err(OperationError::Request(error));
+            assert_eq!(limiter.operate(START, &operation), error, "{length}");
+        }
+    };
+    refused(0, RequestError::KeyEmpty);
+    refused(1_025, RequestError::KeyTooLong);
+    assert_eq!((limiter.bans(START).len(), limiter.act_changes()), (0, 0));
+    let longest = Operation::Ban { subject: subject(1_024), for_ns: None };
+    assert_eq!(limiter.operate(START, &longest).map(|done| done.changed), Ok(1));
 }

@@ -57,6 +57,7 @@ pub(super) fn router(node: Arc<Node>, caller: Caller) -> Router {
         .route("/v1/auth", get(auth).head(refuse_all_but_get).fallback(refuse_all_but_get))
         .route("/v1/status", get(status))
         .route("/v1/why", get(why))
+        .route("/v1/openapi.json", get(openapi))
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/metrics", get(show_metrics))
@@ -190,6 +191,12 @@ async fn status(State(node): State<Arc<Node>>) -> Json<Status> {
     Json(Status::of(&node).await)
 }
 
+/// What this door takes and gives, for machines.
+async fn openapi() -> Response {
+    const TEXT: &str = include_str!("../../../../../docs/openapi.json");
+    ([(header::CONTENT_TYPE, "application/json")], TEXT).into_response()
+}
+
 /// Tells why a request would be answered as it is. Nothing is decided, counted or changed.
 async fn why(State(node): State<Arc<Node>>, RawQuery(query): RawQuery) -> Response {
     let question = match parse_why(query.as_deref().unwrap_or_default()) {
@@ -278,8 +285,8 @@ async fn show_metrics(State(node): State<Arc<Node>>, headers: HeaderMap) -> Resp
 async fn refuse_path() -> Response {
     Problem::new(
         StatusCode::NOT_FOUND,
-        "there is POST /v1/check, GET /v1/auth, GET /v1/status, GET /v1/why, GET /livez, \
-         GET /readyz, GET /metrics, POST /v1/reload, POST /v1/nodes/NAME/forget and the \
+        "there is POST /v1/check, GET /v1/auth, GET /v1/status, GET /v1/why, \
+         GET /v1/openapi.json, GET /livez, GET /readyz, GET /metrics, POST /v1/reload, POST /v1/nodes/NAME/forget and the \
          operations below /v1/keys",
     )
     .into_response()

@@ -49,6 +49,46 @@ async fn ask(node: &Arc<Node>, request: Request<Body>) -> (HeaderMap, Value) {
     (parts.headers, serde_json::from_slice(&body).unwrap_or_default())
 }
 
+/// Whether the file for machines has the paths and methods of this door, and no others.
+#[tokio::test]
+async fn the_contract_has_every_path_and_method_and_no_other() {
+    let contract: Value =
+        serde_json::from_str(include_str!("../../../../../docs/openapi.json")).expect("json");
+    let paths = contract["paths"].as_object().expect("paths");
+    // What is said to be routed, where it is routed.
+    let source = [include_str!("routes.rs"), include_str!("operations.rs")].concat();
+    let routed: BTreeSet<_> = source
+        .split(".route(\"")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+        .map(ToOwned::to_owned)
+        .collect();
+    assert_eq!(paths.keys().cloned().collect::<BTreeSet<_>>(), routed);
+    let node = Node::with_burst(1);
+    for (path, methods) in paths {
+        let methods = methods.as_object().expect("methods");
+        let described: Vec<_> = methods.keys().map(|it| it.to_uppercase()).collect();
+        let uri = path.replace("{name}", "x");
+        let router = routes::router(Arc::clone(&node), routes::Caller::Operator);
+        let request = Request::builder().method("DELETE").uri(uri).body(Body::empty());
+        let response = router.oneshot(request.expect("a request")).await.expect("an answer");
+        assert_eq!(response.status(), 405, "{path}");
+        let allowed = response.headers()[header::ALLOW].to_str().expect("text");
+        let allowed: Vec<_> = allowed.split(',').filter(|method| *method != "HEAD").collect();
+        assert_eq!(allowed, described, "{path}");
+    }
+    let version = contract["info"]["version"].as_str();
+    assert_eq!(version, Some(env!("CARGO_PKG_VERSION")));
+}
+
+#[tokio::test]
+async fn the_contract_is_served() {
+    let node = Node::with_burst(1);
+    let (headers, served) = get(&node, "/v1/openapi.json").await;
+    assert_eq!(headers[header::CONTENT_TYPE], "application/json");
+    assert_eq!(served["openapi"], "3.1.0");
+}
+
 async fn get(node: &Arc<Node>, path: &str) -> (HeaderMap, Value) {
     ask(node, Request::get(path).body(Body::empty()).expect("a request")).await
 }
