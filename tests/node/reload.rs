@@ -69,6 +69,30 @@ fn the_same_file_again_fills_no_bucket() {
     assert_eq!(file_of(&node)["reloads"], 100);
 }
 
+/// What tells clients of their limits is the file's to choose, while the node runs.
+#[test]
+fn headers_are_as_the_file_says() {
+    let node = Node::start(&Config::new(&per_key("1/min", 10)));
+    let text = text_of(&node, &per_key("1/min", 10));
+    let named = || {
+        let response = node.connection().get("/v1/auth?key=alice");
+        let names = response.headers.into_iter().map(|(name, _)| name.to_lowercase());
+        let mut names: Vec<_> = names.filter(|name| name.contains("ratelimit")).collect();
+        names.sort();
+        names.join(" ")
+    };
+    let x = "x-ratelimit-limit x-ratelimit-remaining x-ratelimit-reset";
+    assert_eq!(named(), format!("ratelimit ratelimit-policy {x}"));
+    assert!(hang_up(&node, &format!("headers = \"ratelimit-06\"\n{text}")));
+    assert_eq!(named(), "ratelimit-limit ratelimit-policy ratelimit-remaining ratelimit-reset");
+    assert!(hang_up(&node, &format!("headers = \"none\"\n{text}")));
+    assert_eq!(named(), "");
+    assert!(!hang_up(&node, &format!("headers = \"all\"\n{text}")));
+    assert_eq!(named(), "", "a bad file changes nothing");
+    assert!(hang_up(&node, &text));
+    assert_eq!(named(), format!("ratelimit ratelimit-policy {x}"));
+}
+
 /// LM-03: a raised limit reaches keys in use at once, less what they used.
 #[test]
 fn a_raised_limit_reaches_keys_in_use() {

@@ -19,6 +19,7 @@ use crate::clock::{self, Clock};
 use crate::counters::Counters;
 use crate::door::{Door, DoorAddress, Fault, Outcome};
 use crate::endpoint::envoy::mapping::Mappings;
+use crate::endpoint::http::Spoken;
 use crate::engine::Engine;
 use crate::log::ShownKey;
 use crate::operation::Operations;
@@ -94,6 +95,7 @@ pub struct Node {
     operations: Operations,
     /// What descriptors of Envoy mean.
     mappings: ArcSwap<Mappings>,
+    headers: Spoken,
     reloads: Reloads,
     /// None: it was not started from a file.
     reloader: Option<Reloader>,
@@ -120,6 +122,7 @@ impl Node {
             admin: None,
             operations: Operations::default(),
             mappings: ArcSwap::default(),
+            headers: Spoken::default(),
             reloads: Reloads::default(),
             reloader: None,
             key_hasher: RandomState::new(),
@@ -170,6 +173,11 @@ impl Node {
     /// What reads its file again; none: it was not started from a file.
     pub fn reloader(&self) -> Option<&Reloader> {
         self.reloader.as_ref()
+    }
+
+    /// The headers that tell clients of gateways about their limits.
+    pub fn headers(&self) -> &Spoken {
+        &self.headers
     }
 
     /// What came of the reloads.

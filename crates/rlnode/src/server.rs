@@ -117,8 +117,18 @@ impl std::error::Error for ServerError {}
 
 /// The node of `config`. A member looks its peers up first, which takes some seconds at most.
 fn node_of(config: Config, addresses: Vec<DoorAddress>) -> Result<Node, ServerError> {
-    let Config { node, cluster, memory, audit: settings, admin, envoy, plan, show_keys, .. } =
-        config;
+    let Config {
+        node,
+        cluster,
+        memory,
+        audit: settings,
+        admin,
+        envoy,
+        plan,
+        show_keys,
+        headers,
+        ..
+    } = config;
     let admin = admin.map(|file| Admin::load(&file)).transpose().map_err(ServerError::Admin)?;
     let mut secret = [0; 16];
     rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty())
@@ -155,6 +165,7 @@ fn node_of(config: Config, addresses: Vec<DoorAddress>) -> Result<Node, ServerEr
     }
     let node = Node::new(node, addresses, engine, show_keys).with_audit(audit).with_admin(admin);
     node.set_mappings(envoy);
+    node.headers().set(headers);
     Ok(node)
 }
 

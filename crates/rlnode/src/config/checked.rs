@@ -14,6 +14,7 @@ use super::audit::read_audit;
 use super::cluster::{Cluster, WrittenCluster, WrittenHost};
 use super::envoy::read_mappings;
 use super::error::{ConfigErrors, Lines, Problems, Span, quoted};
+use super::headers::read_headers;
 use super::limits::{LimitSettings, ReadLimit, read_limits, report_plan_error};
 use super::listen::{Listen, Node, WrittenListen};
 use super::lists::read_lists;
@@ -25,6 +26,7 @@ use super::warnings;
 use super::written::Section;
 use crate::audit::AuditSettings;
 use crate::endpoint::envoy::mapping::Mappings;
+use crate::endpoint::http::Dialects;
 
 /// Memory for the tables unless the file says otherwise, in bytes.
 pub const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
@@ -61,6 +63,8 @@ pub struct Config {
     pub admin: Option<PathBuf>,
     /// Logs show keys as they are, not as hashes.
     pub show_keys: bool,
+    /// What tells the clients of a gateway about their limits.
+    pub headers: Dialects,
     /// The compiled limits, with `lists` ahead of them.
     pub plan: Plan,
     /// Who passes, and who does not, whatever the limits say.
@@ -154,6 +158,7 @@ fn read(
     let unmatched_words = [("allow", Ok(Unmatched::Allow)), ("deny", Ok(Unmatched::Deny))];
     let unmatched = top.take_word("unmatched", &unmatched_words, problems);
     let show_keys = top.take_bool("show_keys", problems).is_some_and(Spanned::into_inner);
+    let headers = read_headers(&mut top, problems);
     let (listen, cluster) = read_places(&mut top, file, node, problems);
     let memory = match top.take_section("memory", &MEMORY, problems) {
         Some(section) => read_memory(section, problems),
@@ -196,6 +201,7 @@ fn read(
         admin,
         envoy,
         show_keys,
+        headers,
         plan,
         lists,
         limit_settings: limits.iter().map(|read| settings(read, lines)).collect(),

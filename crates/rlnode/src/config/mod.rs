@@ -15,6 +15,7 @@ mod error;
 mod exception;
 mod explain;
 mod found;
+mod headers;
 mod limits;
 mod listen;
 mod lists;

@@ -36,6 +36,7 @@ pub(super) const TOP: Place = Place {
     settings: &[
         ("unmatched", r#"unmatched = "allow""#),
         ("show_keys", "show_keys = false"),
+        ("headers", r#"headers = ["x-ratelimit", "ratelimit"]"#),
         ("listen", "[listen]"),
         ("memory", "[memory]"),
         ("audit", "[audit]"),

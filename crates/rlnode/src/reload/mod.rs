@@ -191,7 +191,7 @@ impl Reloader {
     ) -> Result<Reloaded, ReloadError> {
         let needs_restart = self.settled.differing(&Values::until_restart(&config));
         let values = Values::while_running(&config);
-        let Config { plan, warnings, envoy, show_keys, cluster, .. } = config;
+        let Config { plan, warnings, envoy, show_keys, headers, cluster, .. } = config;
         let plan = self.with_carried(plan)?;
         let now_ns = node.clock().now_ns();
         let limits = node.engine().replace(now_ns, plan).await.map_err(ReloadError::Limits)?;
@@ -200,6 +200,7 @@ impl Reloader {
         }
         node.set_mappings(envoy);
         node.set_show_keys(show_keys);
+        node.headers().set(headers);
         if let Some(cluster) = cluster {
             node.engine().set_peers(cluster.peers).await;
         }

@@ -55,6 +55,7 @@ impl Values {
         let mut values = Self(Vec::new());
         values.add("unmatched", &config.plan.unmatched());
         values.add("show_keys", &config.show_keys);
+        values.add("headers", &config.headers);
         values.add("allow", &config.lists.allow);
         values.add("ban", &config.lists.ban);
         values.add("envoy", &config.envoy);
@@ -143,6 +144,7 @@ mod tests {
         for (before, after, changed) in [
             ("", "unmatched = \"deny\"\n", "unmatched"),
             ("", "show_keys = true\n", "show_keys"),
+            ("", "headers = \"none\"\n", "headers"),
             ("", "[allow]\nkeys = \"a\"\n", "allow"),
             ("[ban]\nips = \"::1\"\n", "[ban]\nips = \"::2\"\n", "ban"),
             ("", "[[envoy]]\ndescriptor = \"a\"\nkey = \"{a}\"\n", "envoy"),

@@ -162,11 +162,14 @@ fn given_twice(what: &str, header: &str) -> QuestionError {
     ))
 }
 
+/// Names and values.
+type Named = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// Adds the attributes of the headers, of each the first.
 fn with_header_attributes(
-    mut attributes: Vec<(Vec<u8>, Vec<u8>)>,
+    mut attributes: Named,
     headers: &HeaderMap,
-) -> Result<Vec<(Vec<u8>, Vec<u8>)>, QuestionError> {
+) -> Result<Named, QuestionError> {
     let of_query = attributes.len();
     for (header, value) in headers {
         let Some(name) = header.as_str().strip_prefix(ATTRIBUTE_PREFIX) else { continue };

@@ -1,10 +1,12 @@
-//! A decision as response headers: `X-RateLimit-*`, `RateLimit`, `RateLimit-Policy`, `Retry-After`.
+//! A decision as response headers, in the dialects that the node speaks, and `Retry-After`.
 //!
 //! `RateLimit` and `RateLimit-Policy` are lists of structured fields (RFC 9651) as
 //! draft-ietf-httpapi-ratelimit-headers has them since revision 08.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use limiter::{Decision, Verdict, Wait};
+
+use super::dialect::{Dialect, Dialects};
 
 /// Largest integer of a structured field: 15 digits.
 const INTEGER_MAX: u64 = 999_999_999_999_999;
@@ -13,26 +15,44 @@ const MS_PER_S: u64 = 1_000;
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+const LIMIT_06: HeaderName = HeaderName::from_static("ratelimit-limit");
+const REMAINING_06: HeaderName = HeaderName::from_static("ratelimit-remaining");
+const RESET_06: HeaderName = HeaderName::from_static("ratelimit-reset");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
 /// The headers of `decision`, made with details. `reset_at_ms` is the Unix time in milliseconds at
 /// which the deciding limit is as if untouched. A limit without numbers has no headers.
 ///
-/// `X-RateLimit-Reset` is in Unix seconds, `t` and `Retry-After` in seconds from now, all rounded up.
-pub(super) fn rate_limit_headers(decision: &Decision<'_>, reset_at_ms: Option<u64>) -> HeaderMap {
+/// Every time is in seconds, rounded up.
+pub(super) fn rate_limit_headers(
+    dialects: Dialects,
+    decision: &Decision<'_>,
+    reset_at_ms: Option<u64>,
+) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let verdict = &decision.verdict;
-    if let (Some(limit), Some(remaining)) = (verdict.limit, verdict.remaining) {
-        headers.insert(LIMIT, limit.into());
-        headers.insert(REMAINING, remaining.into());
-        if let Some(at_ms) = reset_at_ms {
-            headers.insert(RESET, at_ms.div_ceil(MS_PER_S).into());
+    let counted = || counted_verdicts(decision);
+    for dialect in Dialect::ALL.into_iter().filter(|dialect| dialects.has(*dialect)) {
+        let reset = match dialect {
+            Dialect::XRateLimit => reset_at_ms.map(|ms| ms.div_ceil(MS_PER_S)),
+            _ => verdict.reset_after.to_secs(),
+        };
+        match dialect {
+            Dialect::XRateLimit | Dialect::XRateLimitDelta => {
+                insert_numbers(&mut headers, [LIMIT, REMAINING, RESET], verdict, reset);
+            }
+            Dialect::RateLimit => {
+                insert_list(&mut headers, RATE_LIMIT, counted().filter_map(quota_left));
+                insert_list(&mut headers, RATE_LIMIT_POLICY, counted().filter_map(policy));
+            }
+            Dialect::RateLimit06 => {
+                let names = [LIMIT_06, REMAINING_06, RESET_06];
+                insert_numbers(&mut headers, names, verdict, reset);
+                insert_list(&mut headers, RATE_LIMIT_POLICY, counted().filter_map(policy_06));
+            }
         }
     }
-    let counted = || counted_verdicts(decision);
-    insert_list(&mut headers, RATE_LIMIT, counted().filter_map(quota_left));
-    insert_list(&mut headers, RATE_LIMIT_POLICY, counted().filter_map(policy));
     if !verdict.allowed
         && let Some(seconds) = verdict.retry_after.to_secs()
     {
@@ -73,6 +93,31 @@ fn policy(verdict: &Verdict<'_>) -> Option<String> {
         item.push_str(&format!(";w={}", seconds.min(INTEGER_MAX)));
     }
     Some(item)
+}
+
+/// `100;w=3600`.
+fn policy_06(verdict: &Verdict<'_>) -> Option<String> {
+    let limit = verdict.limit?.min(INTEGER_MAX);
+    let seconds = verdict.window.to_secs().filter(|_| verdict.window != Wait::ZERO);
+    Some(match seconds {
+        Some(seconds) => format!("{limit};w={}", seconds.min(INTEGER_MAX)),
+        None => limit.to_string(),
+    })
+}
+
+/// The capacity, what is left and, unless that is never, `reset`, where there are numbers.
+fn insert_numbers(
+    headers: &mut HeaderMap,
+    [limit_name, remaining_name, reset_name]: [HeaderName; 3],
+    verdict: &Verdict<'_>,
+    reset: Option<u64>,
+) {
+    let (Some(limit), Some(remaining)) = (verdict.limit, verdict.remaining) else { return };
+    headers.insert(limit_name, limit.into());
+    headers.insert(remaining_name, remaining.into());
+    if let Some(seconds) = reset {
+        headers.insert(reset_name, seconds.into());
+    }
 }
 
 /// A structured field's string. It holds printable ASCII only; whatever else a name has becomes `?`.
@@ -128,7 +173,15 @@ mod tests {
         reset_at_ms: Option<u64>,
     ) -> Vec<String> {
         let decision = Decision { verdict, freshness: Freshness::Alone, stale_ms: 0, details };
-        rate_limit_headers(&decision, reset_at_ms)
+        rendered_in(Dialects::default(), &decision, reset_at_ms)
+    }
+
+    fn rendered_in(
+        dialects: Dialects,
+        decision: &Decision<'_>,
+        reset_at_ms: Option<u64>,
+    ) -> Vec<String> {
+        rate_limit_headers(dialects, decision, reset_at_ms)
             .iter()
             .map(|(name, value)| format!("{name}: {}", value.to_str().expect("text")))
             .collect()
@@ -146,6 +199,51 @@ mod tests {
                 "ratelimit-policy: \"per-key\";q=100;w=3600",
             ]
         );
+    }
+
+    #[test]
+    fn each_dialect_says_the_same_in_its_way() {
+        let denied = Verdict {
+            allowed: false,
+            reason: Reason::Limit,
+            retry_after: Wait::from_ns(7 * S),
+            reset_after: Wait::from_ns(29 * S + 1),
+            ..verdict("a", 5, 0)
+        };
+        let details = vec![verdict("b", 10, 9)];
+        let decision =
+            Decision { verdict: denied, freshness: Freshness::Alone, stale_ms: 0, details };
+        let said =
+            |dialect| rendered_in(Dialects::NONE.with(dialect), &decision, Some(1_700_000_000_001));
+        let x = ["x-ratelimit-limit: 5", "x-ratelimit-remaining: 0"];
+        let wait = "retry-after: 7";
+        assert_eq!(
+            said(Dialect::XRateLimit),
+            [&x[..], &["x-ratelimit-reset: 1700000001", wait]].concat()
+        );
+        assert_eq!(
+            said(Dialect::XRateLimitDelta),
+            [&x[..], &["x-ratelimit-reset: 30", wait]].concat()
+        );
+        assert_eq!(
+            said(Dialect::RateLimit),
+            [
+                "ratelimit: \"a\";r=0;t=7, \"b\";r=9;t=30",
+                "ratelimit-policy: \"a\";q=5;w=3600, \"b\";q=10;w=3600",
+                wait
+            ]
+        );
+        assert_eq!(
+            said(Dialect::RateLimit06),
+            [
+                "ratelimit-limit: 5",
+                "ratelimit-remaining: 0",
+                "ratelimit-reset: 30",
+                "ratelimit-policy: 5;w=3600, 10;w=3600",
+                wait
+            ]
+        );
+        assert_eq!(rendered_in(Dialects::NONE, &decision, None), [wait]);
     }
 
     #[test]

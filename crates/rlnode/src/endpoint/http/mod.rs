@@ -4,6 +4,7 @@
 
 mod answer;
 pub mod cluster_status;
+mod dialect;
 mod forwarded;
 mod headers;
 mod operations;
@@ -21,6 +22,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+pub use dialect::{Dialect, Dialects, Spoken};
 pub use forwarded::{Forwarded, parse_forwarded};
 
 use super::accept::{Listener, serve_connections};

@@ -151,7 +151,7 @@ async fn answer_forwarded(node: &Node, now_ns: u64, forwarded: &Forwarded) -> Re
         (_, Err(undecided)) => return refuse_undecided(undecided),
     };
     let reset_at_ms = node.clock().unix_ms(at_ns, decision.verdict.reset_after);
-    let headers = rate_limit_headers(&decision, reset_at_ms);
+    let headers = rate_limit_headers(node.headers().get(), &decision, reset_at_ms);
     if decision.verdict.allowed {
         (StatusCode::OK, headers).into_response()
     } else if forwarded.denied == StatusCode::FORBIDDEN {
