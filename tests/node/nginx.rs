@@ -46,16 +46,22 @@ fn block(name: &str) -> &'static str {
 enum Silence {
     Open,
     Closed,
+    Local,
 }
 
 /// The whole configuration: an application, and in front of it the recipe with the node's address.
 fn nginx_conf(silence: Silence, node_address: &str) -> String {
     let upstream = block("upstream");
     assert_eq!(upstream.matches("127.0.0.1:7480").count(), 1);
-    let upstream = upstream.replace("127.0.0.1:7480", node_address);
+    let mut upstream = upstream.replace("127.0.0.1:7480", node_address);
     let mut protected = block("protected").to_owned();
     let question = match silence {
         Silence::Open => block("open").to_owned(),
+        Silence::Local => {
+            upstream.push_str(block("local-zone"));
+            let (question, _) = block("open").split_once("\n\n").expect("two locations");
+            format!("{question}\n{}", block("local-silent"))
+        }
         Silence::Closed => {
             let (head, rest) = protected.split_once('\n').expect("several lines");
             protected = format!("{head}\n{}{rest}", block("closed-protected"));
@@ -238,6 +244,27 @@ fn assert_unavailable(nginx: &Nginx) {
     assert_eq!(response.status, 503, "{response:?}");
     assert_eq!(response.header("Retry-After"), Some("1"));
     assert_eq!(response.json()["status"], 503);
+}
+
+/// The recipe in which nginx counts by itself while the node is silent: five pass, and then one in twelve seconds.
+#[test]
+fn the_local_recipe_limits_and_counts_when_the_node_is_silent() {
+    let Some(program) = installed() else { return };
+    let node = Node::start(&config());
+    let nginx = Nginx::start(&program, &nginx_conf(Silence::Local, &node.http().to_string()));
+    search(&nginx);
+    flood(&nginx);
+
+    node.crash();
+    let stopwatch = Stopwatch::start();
+    let statuses: Vec<_> = (0..12).map(|_| nginx.connection().get("/page").status).collect();
+    let (passed, rest) = statuses.split_at(5);
+    assert_eq!(passed, [200; 5], "{}", nginx.log.text());
+    let came_back = rest.iter().filter(|status| **status == 200).count() as u64;
+    assert!(came_back <= stopwatch.elapsed().as_secs() / 12, "{statuses:?}");
+    let denied = rest.iter().filter(|status| **status == 429).count() as u64;
+    assert_eq!(denied + came_back, 7, "{statuses:?}");
+    assert_eq!(nginx.connection().get("/page").header("X-RateLimit-Limit"), None);
 }
 
 /// A 403 of the application is the application's.
