@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use sim::Algorithm;
 
+use crate::abuse::AbuseOptions;
 use crate::added::{Rate, Stage};
 use crate::keys::KEYS_MAX;
 use crate::overshoot::OvershootOptions;
@@ -79,6 +80,8 @@ pub(crate) enum Command {
     Sync(SyncOptions),
     /// The time that asking a node adds to a request through a real nginx
     Added(AddedOptions),
+    /// Idle connections and garbage at one door at a time: what they cost a client that behaves well
+    Abuse(AbuseOptions),
     /// One algorithm of `memory`, in a process of its own, which starts it
     #[command(hide = true)]
     MemoryOf(MemoryOfOptions),

@@ -2,6 +2,7 @@
 //! nothing; what it finds is printed with the way it was found.
 #![expect(clippy::float_arithmetic, reason = "figures for people; none decides a request")]
 
+mod abuse;
 mod added;
 mod certificates;
 mod cli;
@@ -101,6 +102,11 @@ fn run(command: Command) -> Result<Outcome, Failure> {
             let added = added::run(&options)?;
             let text = if options.json { added.to_json()? } else { added.to_string() };
             Ok(Outcome { text, holds: added.holds() })
+        }
+        Command::Abuse(options) => {
+            let abuse = abuse::run(&options)?;
+            let text = if options.json { abuse.to_json()? } else { abuse.to_string() };
+            Ok(Outcome { text, holds: abuse.holds() })
         }
         Command::SyncPeers(options) => {
             sync::run_peers(&options.folder)?;

@@ -1,11 +1,14 @@
 //! A node that is out of file descriptors: calm, still answering, and whole again afterwards.
 
+use std::fs;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use crate::support::fleet::await_whole;
 use crate::support::process::cpu_ms;
-use crate::support::{Fleet, Node, Stopwatch, Surface, check, pause, wait_until};
+use crate::support::{Config, Fleet, Node, Place, Stopwatch, Surface, check, pause, wait_until};
 
 /// PR-10: with 64 open files and 500 connections the node neither spins nor floods its log, UDP is
 /// answered, its peer stays linked, and a second after they are gone there is room again.
@@ -53,4 +56,44 @@ fn out_of_file_descriptors_the_node_stays_calm_and_recovers() {
         let cluster = node.cluster();
         assert_eq!((&cluster["splits"], &cluster["reached"]), (&0.into(), &2.into()), "{cluster}");
     }
+}
+
+/// The soft limit becomes the hard one; one that is below what the doors may take is told with both numbers.
+#[test]
+fn open_files_are_raised_to_the_hard_limit_and_too_few_are_told() {
+    let place = Place::new(&Config::new("[[limit]]\nname = \"per-key\"\nrate = \"1/h\"\n"));
+    let command = place.command_after("ulimit -Sn 256; ulimit -Hn 3000");
+    let node = Node::spawn_unready(place, command).await_ready();
+    let limits = fs::read_to_string(format!("/proc/{}/limits", node.id())).expect("it runs");
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).expect("a line");
+    let numbers: Vec<_> = line.split_whitespace().filter_map(|it| it.parse().ok()).collect();
+    assert_eq!(numbers, [3000_u64, 3000], "{line}");
+    let log = node.log().text();
+    // Stream, seqpacket, HTTP over TCP and over its unix socket.
+    let needed = 4 * 16_384 + 1_024;
+    assert!(log.contains("open_files_max=3000"), "{log}");
+    assert!(log.contains(&format!("needed={needed}")), "{log}");
+}
+
+/// A door takes more connections than a proxy of many workers opens, and answers on the last of them.
+#[test]
+fn a_door_takes_thousands_of_idle_connections_beside_one_that_asks() {
+    const IDLE: usize = 6_000;
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    setrlimit(Resource::Nofile, raised).expect("the hard limit may always be had");
+    assert!(
+        limit.maximum.is_none_or(|maximum| maximum > 8_000),
+        "raise the hard limit of open files"
+    );
+    let node =
+        Node::start(&Config::new("[[limit]]\nname = \"per-key\"\nrate = \"1/h\"\nburst = 9\n"));
+    let connections: Vec<_> =
+        (0..IDLE).map(|_| UnixStream::connect(node.stream_path()).expect("a place")).collect();
+    assert!(node.caller(Surface::Stream).decide(&check("GET /", "alice")).allowed);
+    let open = || node.metrics().sum("rlnode_connections", &[("door", "stream")]);
+    assert!(open() >= IDLE as u64, "{} connections are open", open());
+    assert_eq!(node.metrics().sum("rlnode_errors_total", &[("door", "stream")]), 0);
+    drop(connections);
+    wait_until("the connections are gone", Duration::from_secs(10), || open() == 0);
 }

@@ -116,7 +116,9 @@ impl Line {
                 frame.finish();
                 self.send_datagram()
             }
-            Codec::Http | Codec::Get(_) => Err(self.failed("cannot ask", "it speaks HTTP")),
+            Codec::Http | Codec::Get(_) | Codec::Throttle | Codec::Grpc => {
+                Err(self.failed("cannot ask", "it is asked by the frame, or as redis is"))
+            }
         }
     }
 

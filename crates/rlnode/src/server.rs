@@ -20,7 +20,7 @@ use crate::bind::{BindError, Bound};
 use crate::clock;
 use crate::config::{self, Cluster, Config, Tls};
 use crate::door::DoorAddress;
-use crate::endpoint::CONNECTIONS_MAX;
+use crate::endpoint::{CONNECTIONS_MAX, Endpoint};
 use crate::engine::Engine;
 use crate::log::Throttle;
 use crate::node::{Node, Readiness};
@@ -46,9 +46,8 @@ const LEAVE: Duration = Duration::from_millis(1_300);
 const RECORD: Duration = Duration::from_millis(300);
 /// What the doors get beyond the time of their connections, to end themselves.
 const MARGIN: Duration = Duration::from_millis(300);
-/// Open files that the process asks for: the connections of four listening sockets (stream,
-/// seqpacket, HTTP on TCP and unix) and a thousand to spare.
-const OPEN_FILES: u64 = 4 * CONNECTIONS_MAX as u64 + 1_024;
+/// Open files beside the connections of the doors: sockets, those of peers, the audit, and some to spare.
+const OPEN_FILES_BESIDE: u64 = 1_024;
 
 /// Runs the node of `config` until it is told to stop by SIGTERM or SIGINT.
 ///
@@ -57,12 +56,12 @@ const OPEN_FILES: u64 = 4 * CONNECTIONS_MAX as u64 + 1_024;
 pub async fn run(config: Config, source: Source) -> Result<(), ServerError> {
     let signals = Signals::new().map_err(ServerError::System)?;
     let hang_up = signal(SignalKind::hangup()).map_err(ServerError::System)?;
-    raise_open_files();
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
     let workers = available_parallelism().map_or(1, NonZero::get);
     let bound = Bound::bind(&config.listen, workers).map_err(ServerError::Bind)?;
+    raise_open_files(&bound.endpoints);
     let Source { file, host, watcher } = source;
     let reloader = Reloader::new(file, host, &config, watcher.last());
     let node = node_of(config, bound.addresses.clone())?.with_reloader(Some(reloader));
@@ -402,19 +401,35 @@ async fn sweep(node: Arc<Node>, mut shutdown: Shutdown) {
     }
 }
 
-/// Raises the soft limit of open files to what the hard one allows, [`OPEN_FILES`] at most.
-fn raise_open_files() {
+/// Raises the soft limit of open files to the hard one, and says where that is too few for all connections
+/// that the doors take: the node serves those that it has files for, and the others wait.
+fn raise_open_files(endpoints: &[Endpoint]) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    let wanted = limit.maximum.map_or(OPEN_FILES, |maximum| maximum.min(OPEN_FILES));
-    let is_enough = limit.current.is_none_or(|current| current >= wanted);
-    if is_enough {
-        return;
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let open_files_max = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(error) => {
+            let wanted = limit.maximum;
+            tracing::warn!(%error, ?wanted, "the limit of open files could not be raised");
+            limit.current
+        }
+    };
+    let needed = open_files_needed(endpoints);
+    if let Some(open_files_max) = open_files_max.filter(|&max| max < needed) {
+        tracing::warn!(
+            open_files_max,
+            needed,
+            "the limit of open files is below what the doors may take: connections beyond it wait"
+        );
     }
-    let raised = Rlimit { current: Some(wanted), maximum: limit.maximum };
-    if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        tracing::warn!(%error, wanted, "the limit of open files could not be raised");
-    }
+}
+
+/// Open files of a node all of whose listening sockets have as many connections as they take.
+fn open_files_needed(endpoints: &[Endpoint]) -> u64 {
+    let listeners = endpoints.iter().filter(|it| !matches!(it, Endpoint::Udp { .. })).count();
+    let connections = listeners.saturating_mul(CONNECTIONS_MAX);
+    u64::try_from(connections).unwrap_or(u64::MAX).saturating_add(OPEN_FILES_BESIDE)
 }
 
 /// The signals that the node takes.

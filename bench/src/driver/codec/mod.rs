@@ -3,9 +3,11 @@
 
 mod frame;
 mod get;
+pub(crate) mod grpc;
 mod http;
 mod redis;
 pub(crate) mod resp;
+mod throttle;
 
 use std::fmt;
 
@@ -32,6 +34,10 @@ pub(crate) enum Codec {
     Get(Page),
     /// A token bucket in redis, one `EVALSHA` for each check, pipelined.
     Redis(Bucket),
+    /// `CL.THROTTLE` of rlnode, one for each check, pipelined.
+    Throttle,
+    /// `ShouldRateLimit` of rlnode, one check in a call.
+    Grpc,
 }
 
 /// The answer to one question, which asked some checks.
@@ -58,6 +64,8 @@ pub(crate) enum CodecError {
     Http(&'static str),
     /// Not a reply of redis; what is wrong with it.
     Resp(&'static str),
+    /// Not an answer of a gRPC service; what is wrong with it.
+    Grpc(&'static str),
 }
 
 impl fmt::Display for CodecError {
@@ -66,6 +74,7 @@ impl fmt::Display for CodecError {
             Self::Frame(error) => write!(f, "no frame came back: {error}"),
             Self::Http(what) => write!(f, "no HTTP response as expected came back: {what}"),
             Self::Resp(what) => write!(f, "no redis reply as expected came back: {what}"),
+            Self::Grpc(what) => write!(f, "no answer to a call as expected came back: {what}"),
         }
     }
 }
@@ -85,6 +94,8 @@ impl Codec {
             Self::Http => http::ask(out, keys, checks),
             Self::Get(page) => page.ask(out, keys, checks),
             Self::Redis(bucket) => bucket.ask(out, keys, checks, now_ms),
+            Self::Throttle => throttle::ask(out, keys, checks),
+            Self::Grpc => grpc::ask(out, id, keys),
         }
     }
 
@@ -99,6 +110,8 @@ impl Codec {
             Self::Http => http::read(bytes, checks).map_err(CodecError::Http),
             Self::Get(page) => page.read(bytes, checks).map_err(CodecError::Http),
             Self::Redis(_) => redis::read(bytes, checks).map_err(CodecError::Resp),
+            Self::Throttle => throttle::read(bytes, checks).map_err(CodecError::Resp),
+            Self::Grpc => grpc::read(bytes).map_err(CodecError::Grpc),
         }
     }
 }

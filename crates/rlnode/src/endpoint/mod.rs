@@ -22,9 +22,9 @@ use crate::door::Door;
 use crate::node::Node;
 use crate::shutdown::Shutdown;
 
-/// Most connections of each listening socket. One that only waits costs a few KiB, so this bounds
-/// their memory to some tens of MiB, far above what one host's proxies open.
-pub const CONNECTIONS_MAX: usize = 4_096;
+/// Most connections of each listening socket. Ten thousand that do nothing must not keep out who asks,
+/// and each that only waits costs some KiB, which docs/operating.md states for every door.
+pub const CONNECTIONS_MAX: usize = 16_384;
 
 /// A bound socket and the door that it is for.
 #[derive(Debug)]
