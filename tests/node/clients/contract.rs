@@ -7,10 +7,9 @@ use std::process::{Command, Stdio};
 use super::brought;
 use crate::operations::{TOKEN, node_with_token};
 
-/// schemathesis with the settings beside this file.
-fn tester(program: &Path, url: &str) -> Command {
+/// schemathesis with the settings beside this file; what it leaves goes into `folder`.
+fn tester(program: &Path, url: &str, folder: &Path) -> Command {
     let house = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    // Its hooks are found from here.
     let settings = house.join("tests/node/clients/http");
     let mut command = Command::new(program);
     command.arg("--config-file").arg(settings.join("schemathesis.toml"));
@@ -18,7 +17,8 @@ fn tester(program: &Path, url: &str) -> Command {
     command.args(["--url", url, "--header", &format!("Authorization: Bearer {TOKEN}")]);
     command.args(["--max-examples", "30", "--phases", "examples,coverage,fuzzing"]);
     command.args(["--continue-on-failure", "--no-color", "--generation-database", "none"]);
-    command.current_dir(settings).env("PYTHONDONTWRITEBYTECODE", "1").stdin(Stdio::null());
+    command.env("SCHEMATHESIS_HOOKS", settings.join("hooks.py"));
+    command.current_dir(folder).env("PYTHONDONTWRITEBYTECODE", "1").stdin(Stdio::null());
     command
 }
 
@@ -29,9 +29,10 @@ fn tester(program: &Path, url: &str) -> Command {
 fn every_answer_is_as_the_file_says() {
     let Some(program) = brought("venv/bin/schemathesis", "schemathesis") else { return };
     let node = node_with_token();
+    let folder = tempfile::tempdir().expect("a folder");
     let url = format!("http://{}", node.http());
     for how in [["--generation-codec", "ascii"], ["--exclude-checks", "positive_data_acceptance"]] {
-        let output = tester(&program, &url).args(how).output().expect("it starts");
+        let output = tester(&program, &url, folder.path()).args(how).output().expect("it starts");
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
         assert!(said.contains("Tested: 20"), "every operation: {said}");
