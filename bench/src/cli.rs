@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use sim::Algorithm;
 
 use crate::abuse::AbuseOptions;
-use crate::added::{Rate, Stage};
+use crate::added::{FrontKind, Rate, Stage};
 use crate::keys::KEYS_MAX;
 use crate::overshoot::OvershootOptions;
 use crate::pin::{CpuList, Pins};
@@ -46,7 +46,7 @@ const PEERS_MAX: u64 = 63;
 const KEYS_IN_MOTION_MAX: u64 = 1_000_000;
 /// Most pairs of phases.
 const PAIRS_MAX: u64 = 1_000;
-/// Most connections to nginx: with as many to the node they fit into what a process may open.
+/// Most connections to a gateway: with as many to the node they fit into what a process may open.
 const FRONT_CONNECTIONS_MAX: u64 = 256;
 /// Times that a node takes for `sync_interval`.
 const SYNC_INTERVAL: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(10);
@@ -78,7 +78,7 @@ pub(crate) enum Command {
     Overshoot(Box<OvershootOptions>),
     /// The exchange between nodes: its bytes and CPU, and how long until peers know of a spend
     Sync(SyncOptions),
-    /// The time that asking a node adds to a request through a real nginx
+    /// The time that asking a node adds to a request through a real nginx or Envoy
     Added(AddedOptions),
     /// Idle connections and garbage at one door at a time: what they cost a client that behaves well
     Abuse(AbuseOptions),
@@ -340,7 +340,7 @@ pub(crate) struct AddedOptions {
     /// How long each phase lasts: up to 3600s
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = parse_some_duration)]
     pub(crate) phase: Duration,
-    /// Connections to nginx, for each of the two pages: 1 to 256
+    /// Connections to the gateway, for each of the two pages: 1 to 256
     #[arg(long, default_value_t = 32, value_name = "N",
           value_parser = clap::value_parser!(u64).range(1..=FRONT_CONNECTIONS_MAX))]
     pub(crate) connections: u64,
@@ -351,6 +351,12 @@ pub(crate) struct AddedOptions {
     /// Door of the node that nginx asks at: http or http-unix
     #[arg(long, default_value = "http", value_name = "DOOR", value_parser = parse_http_door)]
     pub(crate) door: Door,
+    /// The gateway that asks
+    #[arg(long, default_value = "nginx", value_name = "GATEWAY")]
+    pub(crate) front: FrontKind,
+    /// The program of Envoy [default: `envoy` in PATH]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) envoy: Option<PathBuf>,
     /// The program of nginx [default: `nginx` in PATH, or where packages put it]
     #[arg(long, value_name = "PATH")]
     pub(crate) nginx: Option<PathBuf>,

@@ -66,8 +66,8 @@ fn open_files_are_raised_to_the_hard_limit_and_too_few_are_told() {
     let node = Node::spawn_unready(place, command).await_ready();
     let limits = fs::read_to_string(format!("/proc/{}/limits", node.id())).expect("it runs");
     let line = limits.lines().find(|line| line.starts_with("Max open files")).expect("a line");
-    let numbers: Vec<_> = line.split_whitespace().filter_map(|it| it.parse().ok()).collect();
-    assert_eq!(numbers, [3000_u64, 3000], "{line}");
+    let numbers: Vec<_> = line.split_whitespace().filter_map(|it| it.parse::<u64>().ok()).collect();
+    assert_eq!(numbers, [3000, 3000], "{line}");
     let log = node.log().text();
     // Stream, seqpacket, HTTP over TCP and over its unix socket.
     let needed = 4 * 16_384 + 1_024;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::stage::Stage;
-use super::{ASKED, Site};
+use super::{ASKED, FrontKind, Site};
 use crate::clock;
 use crate::driver::{Tally, Times};
 use crate::failure::Failure;
@@ -22,7 +22,7 @@ pub(super) struct Usage {
     at_ns: u64,
     node_ns: u64,
     peers_ns: u64,
-    nginx_ns: u64,
+    front_ns: u64,
     bench_ns: u64,
     pub(super) machine: MachineTime,
 }
@@ -35,7 +35,7 @@ impl Usage {
     pub(super) fn now(site: &Site<'_>) -> Result<Self, Failure> {
         let mut usage = Self {
             at_ns: clock::now_ns(),
-            nginx_ns: site.nginx.cpu_ns()?,
+            front_ns: site.front.cpu_ns()?,
             bench_ns: clock::process_cpu_ns(),
             machine: MachineTime::now()?,
             ..Self::default()
@@ -53,7 +53,7 @@ impl Usage {
             at_ns: self.at_ns.saturating_sub(before.at_ns),
             node_ns: self.node_ns.saturating_sub(before.node_ns),
             peers_ns: self.peers_ns.saturating_sub(before.peers_ns),
-            nginx_ns: self.nginx_ns.saturating_sub(before.nginx_ns),
+            front_ns: self.front_ns.saturating_sub(before.front_ns),
             bench_ns: self.bench_ns.saturating_sub(before.bench_ns),
             machine: self.machine.since(before.machine),
         }
@@ -64,7 +64,7 @@ impl Usage {
             at_ns: self.at_ns.saturating_add(other.at_ns),
             node_ns: self.node_ns.saturating_add(other.node_ns),
             peers_ns: self.peers_ns.saturating_add(other.peers_ns),
-            nginx_ns: self.nginx_ns.saturating_add(other.nginx_ns),
+            front_ns: self.front_ns.saturating_add(other.front_ns),
             bench_ns: self.bench_ns.saturating_add(other.bench_ns),
             machine: self.machine.plus(other.machine),
         }
@@ -133,7 +133,7 @@ impl StageFigures {
     }
 }
 
-/// What the node that nginx asks counted up to a moment, or between two.
+/// What the node that the gateway asks counted up to a moment, or between two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Counts {
     /// Times that it held a check for its peers, those of bursts among them.
@@ -142,18 +142,18 @@ pub(super) struct Counts {
     pub(super) reached: usize,
     /// Times that it lost nodes.
     pub(super) splits: u64,
-    /// Connections that it accepted over HTTP; a few are of this program.
+    /// Connections that it accepted at the gateway's door; over HTTP a few are of this program.
     pub(super) accepted: u64,
 }
 
 impl Counts {
-    /// Up to now.
+    /// Up to now, with the connections of the door that `front` asks at.
     ///
     /// # Errors
     /// If `node` does not answer.
-    pub(super) fn of(node: &FleetNode) -> Result<Self, Failure> {
+    pub(super) fn of(node: &FleetNode, front: FrontKind) -> Result<Self, Failure> {
         let cluster = node.cluster()?;
-        let accepted = node.http_accepted()?;
+        let accepted = node.accepted(front.counted_door())?;
         let ClusterStatus { held_total: held, reached, splits } = cluster;
         Ok(Self { held, reached, splits, accepted })
     }
@@ -188,12 +188,12 @@ pub(super) struct Side {
     pub(super) late_p99_us: f64,
     /// Part of the machine that was idle.
     pub(super) idle_percent: f64,
-    /// CPU time of the node that nginx asks, in hundredths of one CPU.
+    /// CPU time of the node that the gateway asks, in hundredths of one CPU.
     pub(super) node_cpu_percent: f64,
     /// CPU time of the other nodes together.
     pub(super) peers_cpu_percent: f64,
-    /// CPU time of nginx.
-    pub(super) nginx_cpu_percent: f64,
+    /// CPU time of the gateway.
+    pub(super) front_cpu_percent: f64,
     /// CPU time of this program.
     pub(super) bench_cpu_percent: f64,
 }
@@ -212,7 +212,7 @@ impl Side {
             idle_percent: used.machine.idle_permille() as f64 / 10.0,
             node_cpu_percent: percent(used.node_ns),
             peers_cpu_percent: percent(used.peers_ns),
-            nginx_cpu_percent: percent(used.nginx_ns),
+            front_cpu_percent: percent(used.front_ns),
             bench_cpu_percent: percent(used.bench_ns),
         }
     }
@@ -341,7 +341,7 @@ mod tests {
         let mut tally = Tally { answered: 100, allowed: 100, ..Tally::new() };
         (0..100).for_each(|n| tally.latency.record(if n < 98 { us } else { slow_us } * 1000));
         let machine = MachineTime { idle: 80, total: 200 };
-        let used = Usage { at_ns: 1000, node_ns: 100, nginx_ns: 300, machine, ..Usage::default() };
+        let used = Usage { at_ns: 1000, node_ns: 100, front_ns: 300, machine, ..Usage::default() };
         Phase { tally, used }
     }
 
@@ -381,7 +381,7 @@ mod tests {
         assert_eq!((figures.with.passed, figures.without.passed), (200, 200));
         let side = figures.with;
         assert!(close(side.idle_percent, 40.0));
-        assert!(close(side.node_cpu_percent, 10.0) && close(side.nginx_cpu_percent, 30.0));
+        assert!(close(side.node_cpu_percent, 10.0) && close(side.front_cpu_percent, 30.0));
         assert!(close(side.times.p50_us, 3.0) && close(side.times.p99_us, 4.0));
         assert_eq!(figures.pairs.len(), 2);
         assert!(close(figures.pairs[1][0].p50_us, 1.0) && close(figures.pairs[1][1].max_us, 4.0));

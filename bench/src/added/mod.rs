@@ -1,11 +1,13 @@
-//! `rlbench added`: the time that asking rlnode adds to a request through a real nginx.
+//! `rlbench added`: the time that asking rlnode adds to a request through a real nginx or Envoy.
 //!
-//! A cluster of three real nodes, one of which answers the nginx; two pages there, of which one is
-//! served as it is and one after `auth_request`, asked in turn at one rate. What is measured is what a
-//! client of the nginx sees.
+//! A cluster of three real nodes, one of which answers the gateway; two pages there, of which one is
+//! served as it is and one after the node was asked, asked in turn at one rate. What is measured is what a
+//! client of the gateway sees.
 
 mod bursts;
+mod envoy;
 mod figures;
+mod front;
 mod nginx;
 mod rate;
 mod report;
@@ -20,7 +22,8 @@ use crate::failure::Failure;
 use crate::keys::Keys;
 use crate::server::{Fleet, FleetConfig, FleetNode};
 use figures::Usage;
-use nginx::Nginx;
+use front::Front;
+pub(crate) use front::FrontKind;
 pub(crate) use rate::Rate;
 pub(crate) use report::Added;
 use stage::Page;
@@ -28,7 +31,7 @@ pub(crate) use stage::Stage;
 
 /// Nodes of the cluster.
 const NODES: usize = 3;
-/// Index of the node that nginx asks, and of the one that is paused.
+/// Index of the node that the gateway asks, and of the one that is paused.
 const ASKED: usize = 0;
 const PAUSED: usize = 1;
 const MEMORY_MIB: u64 = 256;
@@ -42,7 +45,7 @@ const LOOK: Duration = Duration::from_secs(3);
 /// Measures as `options` say.
 ///
 /// # Errors
-/// If a node or nginx does not start, ends, or does not answer; or if no rate leaves the machine idle
+/// If a node or the gateway does not start, ends, or does not answer; or if no rate leaves the machine idle
 /// enough.
 pub(crate) fn run(options: &AddedOptions) -> Result<Added, Failure> {
     let fleet = Fleet::start(&FleetConfig {
@@ -52,20 +55,19 @@ pub(crate) fn run(options: &AddedOptions) -> Result<Added, Failure> {
         cluster: CLUSTER,
         limits: &stage::limits(),
     })?;
-    let node = fleet.nodes()[ASKED].endpoint(options.door);
     let pages = Page::ALL.map(Page::as_str);
-    let nginx = Nginx::start(options.nginx.as_deref(), &node.address, &pages)?;
-    let site = Site { fleet: &fleet, nginx: &nginx, options };
+    let front = Front::start(options, &fleet.nodes()[ASKED], &pages)?;
+    let site = Site { fleet: &fleet, front: &front, options };
     let (rate, looks) = match options.rate {
         Rate::Given(rate) => (rate, Vec::new()),
         Rate::Auto => site.find_rate()?,
     };
-    let mut added = Added::new(options, &fleet.nodes()[ASKED].status()?.version, &nginx.version);
+    let mut added = Added::new(options, &fleet.nodes()[ASKED].status()?.version, &front.version);
     added.set_rate(rate, looks);
     for (number, &stage) in (0..).zip(options.stages()) {
         added.push(site.measure(stage, number, rate)?);
     }
-    nginx.stop()?;
+    front.stop()?;
     fleet.stop()?;
     Ok(added)
 }
@@ -74,12 +76,12 @@ pub(crate) fn run(options: &AddedOptions) -> Result<Added, Failure> {
 #[derive(Clone, Copy, Debug)]
 struct Site<'s> {
     fleet: &'s Fleet,
-    nginx: &'s Nginx,
+    front: &'s Front,
     options: &'s AddedOptions,
 }
 
 impl Site<'_> {
-    /// The node that nginx asks.
+    /// The node that the gateway asks.
     fn asked(&self) -> &FleetNode {
         &self.fleet.nodes()[ASKED]
     }
@@ -101,8 +103,8 @@ impl Site<'_> {
     /// A driver of a page that is checked, or of the plain one. `seed` decides the order of keys.
     fn open(&self, page: Option<Page>, rate: u64, seed: u64) -> Result<Driver, Failure> {
         let endpoint = match page {
-            Some(page) => self.nginx.checked(page.as_str()),
-            None => self.nginx.plain(),
+            Some(page) => self.front.checked(page.as_str()),
+            None => self.front.plain(),
         };
         let keys = match page {
             // One key, which has nothing left.

@@ -4,13 +4,11 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
-use crate::driver::codec::{Codec, Page};
-use crate::driver::{Address, Endpoint};
+use super::front::{ANSWER, Front, PLAIN, replaced};
+use crate::driver::Address;
 use crate::failure::Failure;
 use crate::process::{Folder, Process, free_tcp_port};
-use crate::procfs;
 
 const RECIPE: &str = include_str!("../../../docs/recipes/nginx.md");
 /// Where it is looked for: in `PATH`, and where packages put it, which need not be in there.
@@ -22,87 +20,27 @@ const RECIPE_APPLICATION: &str = "    proxy_pass http://application;\n";
 /// The recipe's key, in the one line that sets it.
 const RECIPE_KEY: &str = "X-RateLimit-Key $remote_addr;";
 const KEY: &str = "X-RateLimit-Key $http_x_api_key;";
-/// A page that rlnode is not asked about.
-const PLAIN: &str = "plain";
-/// What every page says.
-const ANSWER: &str = "ok\n";
-
-/// A running nginx.
-#[derive(Debug)]
-pub(super) struct Nginx {
-    process: Process,
-    address: SocketAddr,
-    /// As it tells it.
-    pub(super) version: String,
-    /// Goes when the process has gone.
-    _folder: Folder,
-}
-
-impl Nginx {
-    /// Starts `program`, or the one that is found, in front of the node at `node`; `pages` are those
-    /// that it asks about.
-    ///
-    /// # Errors
-    /// If there is none, or it does not start.
-    pub(super) fn start(
-        program: Option<&Path>,
-        node: &Address,
-        pages: &[&str],
-    ) -> Result<Self, Failure> {
-        let (program, version) = find(program)?;
-        let folder = Folder::new()?;
-        for page in pages.iter().chain(&[PLAIN]) {
-            folder.write(page, ANSWER)?;
-        }
-        let address = SocketAddr::from(([127, 0, 0, 1], free_tcp_port()?));
-        folder.write("nginx.conf", &conf(folder.path(), address, node)?)?;
-        let mut command = Command::new(program);
-        command.arg("-p").arg(folder.path()).args(["-e", "stderr", "-c", "nginx.conf"]);
-        let process = Process::start("nginx", &mut command, &folder, None)?;
-        let nginx = Self { process, address, version, _folder: folder };
-        let front = Address::Tcp(address);
-        nginx.process.wait_until(|| front.connect(Duration::from_secs(1)).is_ok())?;
-        Ok(nginx)
+/// Starts `program`, or the one that is found, in front of the node at `node`; `pages` are those that it
+/// asks about.
+///
+/// # Errors
+/// If there is none, or it does not start.
+pub(super) fn start(
+    program: Option<&Path>,
+    node: &Address,
+    pages: &[&str],
+) -> Result<Front, Failure> {
+    let (program, version) = find(program)?;
+    let folder = Folder::new()?;
+    for page in pages.iter().chain(&[PLAIN]) {
+        folder.write(page, ANSWER)?;
     }
-
-    /// The page that rlnode is not asked about.
-    pub(super) fn plain(&self) -> Endpoint {
-        self.endpoint(Page::new(&format!("/{PLAIN}"), false))
-    }
-
-    /// A page that it is asked about: one of those of [`Nginx::start`].
-    pub(super) fn checked(&self, page: &str) -> Endpoint {
-        self.endpoint(Page::new(&format!("/{page}"), true))
-    }
-
-    fn endpoint(&self, page: Page) -> Endpoint {
-        Endpoint { address: Address::Tcp(self.address), codec: Codec::Get(page) }
-    }
-
-    /// CPU time used so far, in nanoseconds.
-    ///
-    /// # Errors
-    /// If it has ended.
-    pub(super) fn cpu_ns(&self) -> Result<u64, Failure> {
-        procfs::cpu_ns(self.process.pid())
-    }
-
-    /// Waits for as long as `time`.
-    ///
-    /// # Errors
-    /// If it ends meanwhile.
-    pub(super) fn stays_for(&self, time: Duration) -> Result<(), Failure> {
-        let has_ended = self.process.has_ended_within(time);
-        if has_ended { Err(self.process.failed("ended while it was measured")) } else { Ok(()) }
-    }
-
-    /// Stops it.
-    ///
-    /// # Errors
-    /// If it does not stop when told.
-    pub(super) fn stop(self) -> Result<(), Failure> {
-        self.process.stop()
-    }
+    let address = SocketAddr::from(([127, 0, 0, 1], free_tcp_port()?));
+    folder.write("nginx.conf", &conf(folder.path(), address, node)?)?;
+    let mut command = Command::new(program);
+    command.arg("-p").arg(folder.path()).args(["-e", "stderr", "-c", "nginx.conf"]);
+    let process = Process::start("nginx", &mut command, &folder, None)?;
+    Front::ready(process, address, version, folder)
 }
 
 /// The first program that tells a version, and that.
@@ -157,14 +95,6 @@ fn block(name: &str) -> Result<&'static str, Failure> {
     block.ok_or_else(|| Failure::new(format!("the recipe of nginx has no block `{name}`")))
 }
 
-/// `text` with `new` in place of `old`, which is there once.
-fn replaced(text: &str, old: &str, new: &str) -> Result<String, Failure> {
-    match text.matches(old).count() {
-        1 => Ok(text.replace(old, new)),
-        count => Err(Failure::new(format!("the recipe of nginx has `{old}` {count} times"))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead, BufReader, Write};
@@ -172,7 +102,7 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::driver::{Driver, Shape, Tally, Until};
+    use crate::driver::{Driver, Endpoint, Shape, Tally, Until};
     use crate::keys::{Keys, key_text};
 
     #[test]
@@ -247,7 +177,7 @@ mod tests {
                 thread::spawn(move || answer(stream));
             }
         });
-        let nginx = Nginx::start(None, &Address::Unix(path), &["page"]).unwrap();
+        let nginx = start(None, &Address::Unix(path), &["page"]).unwrap();
         let ask = |endpoint: &Endpoint| -> Tally {
             let shape = Shape { connections: 2, window: 1, checks: 1, checks_per_s: None };
             let mut driver = Driver::open(endpoint, shape, Keys::sequence(0, 4)).unwrap();

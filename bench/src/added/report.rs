@@ -12,7 +12,6 @@ use crate::clock::NS_PER_MS;
 use crate::failure::Failure;
 use crate::procfs::Machine;
 use crate::report::{self, Table, decimals};
-use crate::server::Door;
 
 /// What the check may add to the time that 99 in 100 requests do not exceed.
 const ADDED_P99_MAX_US: f64 = 5_000.0;
@@ -23,9 +22,10 @@ const IDLE_PERCENT_MIN: f64 = IDLE_PERMILLE_MIN as f64 / 10.0;
 pub(crate) struct Added {
     machine: Machine,
     rlnode: String,
-    nginx: String,
-    /// Of the node, by which nginx asks it.
-    door: Door,
+    /// Name and version of the gateway.
+    front: String,
+    /// Of the node, by which the gateway asks it.
+    door: &'static str,
     /// Requests in a second.
     rate: u64,
     /// The rates that were looked at to find it; none if it was given.
@@ -39,12 +39,12 @@ pub(crate) struct Added {
 
 impl Added {
     /// Nothing yet, of these programs.
-    pub(super) fn new(options: &AddedOptions, rlnode: &str, nginx: &str) -> Self {
+    pub(super) fn new(options: &AddedOptions, rlnode: &str, front: &str) -> Self {
         Self {
             machine: Machine::this(),
             rlnode: rlnode.to_owned(),
-            nginx: nginx.to_owned(),
-            door: options.door,
+            front: front.to_owned(),
+            door: options.front.door(options),
             rate: 0,
             looks: Vec::new(),
             pairs: options.pairs,
@@ -111,14 +111,21 @@ impl Added {
     }
 
     fn cpu(&self) -> Table {
-        let headings =
-            ["under", "check", "idle %", "node CPU %", "nginx CPU %", "peers CPU %", "bench CPU %"];
+        let headings = [
+            "under",
+            "check",
+            "idle %",
+            "node CPU %",
+            "gateway CPU %",
+            "peers CPU %",
+            "bench CPU %",
+        ];
         let mut table = Table::new(2, &headings);
         self.each_side(|stage, check, side| {
             let percents = [
                 side.idle_percent,
                 side.node_cpu_percent,
-                side.nginx_cpu_percent,
+                side.front_cpu_percent,
                 side.peers_cpu_percent,
                 side.bench_cpu_percent,
             ];
@@ -195,7 +202,7 @@ impl Added {
 
     fn method(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rate, pairs, connections, keys, door, .. } = self;
-        writeln!(f, "rlnode {} beside {} on {}", self.rlnode, self.nginx, self.machine)?;
+        writeln!(f, "rlnode {} beside {} on {}", self.rlnode, self.front, self.machine)?;
         writeln!(
             f,
             "{rate} requests/s over {connections} connections about {keys} keys, {pairs} pairs of {} s \
@@ -248,10 +255,11 @@ impl fmt::Display for Added {
 mod tests {
     use std::time::Duration;
 
-    use super::super::Rate;
     use super::super::stage::Stage;
+    use super::super::{FrontKind, Rate};
     use super::*;
     use crate::driver::Tally;
+    use crate::server::Door;
 
     fn stage(stage: Stage, p99_us: f64) -> StageFigures {
         let mut figures = StageFigures::new(stage, &[]);
@@ -270,7 +278,9 @@ mod tests {
             connections: 32,
             keys: 10,
             door: Door::Http,
+            front: FrontKind::Nginx,
             nginx: None,
+            envoy: None,
             rlnode: None,
             json: false,
         };

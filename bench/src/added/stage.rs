@@ -71,7 +71,7 @@ pub(super) fn limits() -> String {
 pub(crate) enum Stage {
     /// All nodes run.
     Whole,
-    /// One that nginx does not ask is halted for the whole of the stage.
+    /// One that the gateway does not ask is halted for the whole of the stage.
     OnePaused,
     /// All run, and in bursts the node is asked about keys that need its peers.
     Bursts,
@@ -114,7 +114,7 @@ impl Site<'_> {
     /// Measures under the circumstance of `stage`, which is the one of this `number`, at `rate`.
     ///
     /// # Errors
-    /// If a node or nginx ends or does not answer.
+    /// If a node or the gateway ends or does not answer.
     pub(super) fn measure(
         &self,
         stage: Stage,
@@ -125,13 +125,13 @@ impl Site<'_> {
         let mut checked = self.open(Some(stage.page()), rate, number)?;
         run_for(&mut plain, WARM_UP)?;
         run_for(&mut checked, WARM_UP)?;
-        let before = Counts::of(self.asked())?;
+        let before = Counts::of(self.asked(), self.options.front)?;
         let paused = stage.is_paused().then(|| &self.fleet.nodes()[PAUSED]);
         if let Some(node) = paused {
             node.pause()?;
         }
         let (pairs, burst) = self.pairs_beside_bursts(stage, number, &mut plain, &mut checked)?;
-        let counts = Counts::of(self.asked())?.since(before);
+        let counts = Counts::of(self.asked(), self.options.front)?.since(before);
         if let Some(node) = paused {
             node.resume()?;
             self.fleet.wait_until_whole()?;
@@ -149,12 +149,12 @@ impl Site<'_> {
         checked: &mut Driver,
     ) -> Result<(Vec<Pair>, Option<Tally>), Failure> {
         let stop = AtomicBool::new(false);
-        let (endpoint, nginx) = (self.nginx.checked(Page::Burst.as_str()), self.nginx);
+        let (endpoint, front) = (self.front.checked(Page::Burst.as_str()), self.front);
         let first_key = number * BURST_KEYS_MAX;
         thread::scope(|scope| {
             let asking = stage.has_bursts().then(|| {
                 scope.spawn(|| {
-                    bursts::ask(&endpoint, first_key, &stop, |time| nginx.stays_for(time))
+                    bursts::ask(&endpoint, first_key, &stop, |time| front.stays_for(time))
                 })
             });
             let pairs = self.pairs(plain, checked);

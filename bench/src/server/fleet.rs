@@ -146,12 +146,18 @@ impl FleetNode {
         cluster.ok_or_else(|| Failure::new("a node of the fleet says that it is alone"))
     }
 
-    /// Connections that it accepted over HTTP since it started, that of this question among them.
+    /// Where it answers Envoy.
+    pub(crate) fn envoy(&self) -> SocketAddr {
+        self.doors.envoy
+    }
+
+    /// Connections that it accepted at `door`, as metrics call it, since it started; over HTTP that of this
+    /// question among them.
     ///
     /// # Errors
     /// If it does not answer.
-    pub(crate) fn http_accepted(&self) -> Result<u64, Failure> {
-        self.doors.http_accepted()
+    pub(crate) fn accepted(&self, door: &str) -> Result<u64, Failure> {
+        self.doors.accepted(door)
     }
 
     /// CPU time used so far, in nanoseconds.
@@ -215,8 +221,8 @@ fn file_text(config: &FleetConfig<'_>, places: &[Place]) -> String {
     );
     for Place { name, doors, peer } in places {
         text += &format!(
-            "\n[node.{name}]\nlisten = {{ udp = '{}', http = '{}' }}\ncluster = {{ listen = '{peer}' }}\n",
-            doors.udp, doors.http
+            "\n[node.{name}]\nlisten = {{ udp = '{}', http = '{}', envoy = '{}' }}\ncluster = {{ listen = '{peer}' }}\n",
+            doors.udp, doors.http, doors.envoy
         );
     }
     text + "\n" + config.limits
@@ -255,6 +261,7 @@ mod tests {
             doors: Doors {
                 udp: SocketAddr::from(([127, 0, 0, 1], number)),
                 http: SocketAddr::from(([127, 0, 0, 1], number + 10)),
+                envoy: SocketAddr::from(([127, 0, 0, 1], number + 30)),
                 unix: "unused".into(),
             },
             peer: SocketAddr::from(([127, 0, 0, 1], number + 20)),
@@ -271,9 +278,9 @@ mod tests {
             "[listen]\nunix = '{node}.sock'\n\n[memory]\nmax = '64MiB'\n\n\
              [cluster]\nname = 'bench'\npeers = ['127.0.0.1:21', '127.0.0.1:22']\n\
              tls = { ca = 'ca.pem', cert = '{node}.pem', key = '{node}.key' }\nforget_after = '1h'\n\n\
-             [node.node-1]\nlisten = { udp = '127.0.0.1:1', http = '127.0.0.1:11' }\n\
+             [node.node-1]\nlisten = { udp = '127.0.0.1:1', http = '127.0.0.1:11', envoy = '127.0.0.1:31' }\n\
              cluster = { listen = '127.0.0.1:21' }\n\n\
-             [node.node-2]\nlisten = { udp = '127.0.0.1:2', http = '127.0.0.1:12' }\n\
+             [node.node-2]\nlisten = { udp = '127.0.0.1:2', http = '127.0.0.1:12', envoy = '127.0.0.1:32' }\n\
              cluster = { listen = '127.0.0.1:22' }\n\n\
              [[limit]]\nname = 'l'\nrate = '1/h'\n"
         );

@@ -14,12 +14,10 @@ use crate::driver::{Address, Endpoint};
 use crate::failure::Failure;
 use crate::http::http_get;
 use crate::pin::CpuList;
-use crate::process::{Folder, Process, free_tcp_port, free_udp_port};
+use crate::process::{Folder, Process, free_tcp_port, free_udp_port, ports};
 
 /// Name of the program, which is looked for beside this one.
 pub(super) const PROGRAM: &str = "rlnode";
-/// The series of connections accepted over HTTP, as `/metrics` writes it.
-const HTTP_ACCEPTED: &str = "rlnode_connections_accepted_total{door=\"http\"}";
 
 /// What a node is started with.
 #[derive(Clone, Debug)]
@@ -69,15 +67,21 @@ pub(crate) struct ClusterStatus {
 pub(super) struct Doors {
     pub(super) udp: SocketAddr,
     pub(super) http: SocketAddr,
+    /// Open in a fleet only.
+    pub(super) envoy: SocketAddr,
     pub(super) unix: PathBuf,
 }
 
 impl Doors {
     /// Ports that nobody has now, and sockets named `name` in `folder`.
     pub(super) fn free(folder: &Path, name: &str) -> Result<Self, Failure> {
+        let [http, envoy] = *ports(2, free_tcp_port)? else {
+            return Err(Failure::new("no free ports"));
+        };
         Ok(Self {
             udp: SocketAddr::from(([127, 0, 0, 1], free_udp_port()?)),
-            http: SocketAddr::from(([127, 0, 0, 1], free_tcp_port()?)),
+            http: SocketAddr::from(([127, 0, 0, 1], http)),
+            envoy: SocketAddr::from(([127, 0, 0, 1], envoy)),
             unix: folder.join(format!("{name}.sock")),
         })
     }
@@ -105,11 +109,12 @@ impl Doors {
         serde_json::from_str(&body).map_err(|error| fail(error.to_string()))
     }
 
-    /// Connections that the node accepted over HTTP since it started.
-    pub(super) fn http_accepted(&self) -> Result<u64, Failure> {
+    /// Connections that the node accepted at `door`, as metrics call it, since it started.
+    pub(super) fn accepted(&self, door: &str) -> Result<u64, Failure> {
         let fail = |cause: String| Failure::because("cannot read the node's metrics", cause);
         let (_, text) = http_get(self.http, "/metrics").map_err(|e| fail(e.to_string()))?;
-        sample(&text, HTTP_ACCEPTED).ok_or_else(|| fail(format!("there is no `{HTTP_ACCEPTED}`")))
+        let series = format!("rlnode_connections_accepted_total{{door=\"{door}\"}}");
+        sample(&text, &series).ok_or_else(|| fail(format!("there is no `{series}`")))
     }
 
     pub(super) fn is_ready(&self) -> bool {
@@ -282,6 +287,7 @@ mod tests {
         let doors = Doors {
             udp: SocketAddr::from(([127, 0, 0, 1], 1)),
             http: SocketAddr::from(([127, 0, 0, 1], 2)),
+            envoy: SocketAddr::from(([127, 0, 0, 1], 3)),
             unix: "/tmp/x/rlnode.sock".into(),
         };
         let config = NodeConfig {
@@ -301,9 +307,9 @@ mod tests {
 
     #[test]
     fn a_series_has_its_value_behind_it() {
-        let text = format!("# TYPE x counter\n{HTTP_ACCEPTED} 12\nother 3\n");
-        assert_eq!(sample(&text, HTTP_ACCEPTED), Some(12));
-        assert_eq!(sample(&text, "missing"), None);
+        let text = "# TYPE x counter\nseries{door=\"http\"} 12\nother 3\n";
+        assert_eq!(sample(text, "series{door=\"http\"}"), Some(12));
+        assert_eq!(sample(text, "missing"), None);
         assert_eq!(sample("other x\n", "other"), None);
     }
 }
