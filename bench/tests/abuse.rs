@@ -33,7 +33,7 @@ fn a_client_is_answered_beside_garbage_at_every_door() {
     let names: Vec<_> = doors.iter().map(|door| door["door"].as_str().unwrap()).collect();
     assert_eq!(names, ["udp", "stream", "seqpacket", "http", "redis", "envoy"]);
     for door in doors {
-        for side in ["without", "with"] {
+        for side in ["without", "aside", "with"] {
             assert!(door[side]["answered"].as_u64().unwrap() > 0, "{door:#}");
             assert_eq!(door[side]["errors"], 0, "{side}: {door:#}");
         }

@@ -1,8 +1,9 @@
 //! `rlbench abuse`: what ten thousand idle connections and a hundred that send garbage at one door of a
 //! node cost a client of the same door that behaves well.
 //!
-//! Phases without and with abuse in turn, every second round the other way round, so that a machine that is
-//! slow for a while is slow for both. The abuse is on the same machine: its part of the CPUs is told.
+//! Phases without abuse, with the same abuse at another node of the same machine, and with it, in turn, every
+//! second round the other way round, so that a machine that is slow for a while is slow for all. The abuse is on
+//! the same machine: what it costs there is what it costs at another node, and the rest is the door's.
 
 mod crowd;
 mod door;
@@ -55,7 +56,9 @@ pub(crate) fn run(options: &AbuseOptions) -> Result<Abuse, Failure> {
         let cpus = options.pin.as_ref().map(|pins| &pins.server);
         // A node of its own: what the last door cost is in none of its figures.
         let site = Site::start(options.rlnode.as_deref(), cpus)?;
-        abuse.push(Abused { site: &site, options, door }.measure(number)?);
+        let other = Site::start(options.rlnode.as_deref(), cpus)?;
+        abuse.push(Abused { site: &site, other: &other, options, door }.measure(number)?);
+        other.stop()?;
         site.stop()?;
     }
     Ok(abuse)
@@ -69,6 +72,15 @@ struct Phase {
     node_ns: u64,
     bench_ns: u64,
     machine: MachineTime,
+}
+
+/// Three phases, one after the other.
+#[derive(Clone, Debug)]
+struct Round {
+    without: Phase,
+    /// With the abuse at another node.
+    aside: Phase,
+    with: Phase,
 }
 
 /// What was seen of the abuse in one phase.
@@ -88,7 +100,10 @@ struct Seen {
 /// A door under abuse.
 #[derive(Clone, Copy, Debug)]
 struct Abused<'s> {
+    /// The node that the client asks.
     site: &'s Site,
+    /// One that nobody asks.
+    other: &'s Site,
     options: &'s AbuseOptions,
     door: AbusedDoor,
 }
@@ -107,15 +122,18 @@ impl Abused<'_> {
         let messages = garbage::messages(self.door, seed);
         let (mut rounds, mut seen) = (Vec::new(), Vec::new());
         for number in 0..self.options.rounds {
-            let (without, with) = if number.is_multiple_of(2) {
+            let abused = |client: &mut Driver, node| self.abused_phase(client, node, &messages);
+            let ((without, (aside, _)), (with, of_this)) = if number.is_multiple_of(2) {
                 let without = self.phase(&mut client)?;
-                (without, self.abused_phase(&mut client, &messages)?)
+                let aside = abused(&mut client, self.other)?;
+                ((without, aside), abused(&mut client, self.site)?)
             } else {
-                let with = self.abused_phase(&mut client, &messages)?;
-                (self.phase(&mut client)?, with)
+                let with = abused(&mut client, self.site)?;
+                let aside = abused(&mut client, self.other)?;
+                ((self.phase(&mut client)?, aside), with)
             };
-            rounds.push((without, with.0));
-            seen.push(with.1);
+            rounds.push(Round { without, aside, with });
+            seen.push(of_this);
         }
         Ok(DoorFigures::new(self.door, &rounds, &seen))
     }
@@ -135,41 +153,46 @@ impl Abused<'_> {
         })
     }
 
-    /// A phase under abuse, from the first idle connection to the last one gone.
+    /// A phase under abuse of `node`, from the first idle connection to the last one gone.
     fn abused_phase(
         &self,
         client: &mut Driver,
+        node: &Site,
         messages: &[Vec<u8>],
     ) -> Result<(Phase, Seen), Failure> {
-        let address = self.site.endpoint(self.door).address;
-        let before = self.site.counts(self.door)?;
-        let held_before = self.site.rss_bytes()?;
+        let address = node.endpoint(self.door).address;
+        let before = node.counts(self.door)?;
+        let held_before = node.rss_bytes()?;
         let count = if self.door.has_connections() { self.options.idle } else { 0 };
         let idle = Idle::open(&address, count)?;
-        self.wait_for(|counts| counts.open >= before.open + count)?;
-        let idle_bytes = self.site.rss_bytes()?.saturating_sub(held_before);
+        self.wait_for(node, |counts| counts.open >= before.open + count)?;
+        let idle_bytes = node.rss_bytes()?.saturating_sub(held_before);
         let stop = AtomicBool::new(false);
         let (phase, sent, after) = thread::scope(|scope| {
             let sending =
                 scope.spawn(|| crowd::send_garbage(&address, self.options, messages, &stop));
             let phase = run_for(client, WARM_UP).and_then(|_| self.phase(client));
-            let after = self.site.counts(self.door);
+            let after = node.counts(self.door);
             stop.store(true, Ordering::Relaxed);
             let sent = sending.join().unwrap_or_else(|panic| panic::resume_unwind(panic));
             Ok::<_, Failure>((phase?, sent?, after?))
         })?;
         let idle_closed = idle.closed();
         drop(idle);
-        self.wait_for(|counts| counts.open <= before.open)?;
+        self.wait_for(node, |counts| counts.open <= before.open)?;
         let errors = after.errors.saturating_sub(before.errors);
         Ok((phase, Seen { sent, open: after.open, errors, idle_closed, idle_bytes }))
     }
 
-    /// Waits until the node counts what is expected.
-    fn wait_for(&self, is_as_expected: impl Fn(&Counts) -> bool) -> Result<(), Failure> {
+    /// Waits until `node` counts what is expected.
+    fn wait_for(
+        &self,
+        node: &Site,
+        is_as_expected: impl Fn(&Counts) -> bool,
+    ) -> Result<(), Failure> {
         let deadline_ns = clock::now_ns() + GONE_WITHIN_NS;
         loop {
-            let counts = self.site.counts(self.door)?;
+            let counts = node.counts(self.door)?;
             // The question itself is a connection over HTTP.
             let own = u64::from(self.door == AbusedDoor::Http);
             let open = counts.open.saturating_sub(own);

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::crowd::Sent;
 use super::door::AbusedDoor;
-use super::{AbuseOptions, Phase, Seen};
+use super::{AbuseOptions, Phase, Round, Seen};
 use crate::clock::NS_PER_S;
 use crate::driver::Tally;
 use crate::failure::Failure;
@@ -32,7 +32,7 @@ pub(crate) struct Abuse {
     doors: Vec<DoorFigures>,
 }
 
-/// One side of a door: all phases without abuse, or all with it.
+/// One side of a door: all phases without abuse, all with abuse of another node, or all with it.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Side {
     answered: u64,
@@ -57,15 +57,19 @@ pub(super) struct Side {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct DoorFigures {
     door: AbusedDoor,
-    /// p99 of each round without and with abuse, in microseconds.
-    rounds_p99_us: Vec<[f64; 2]>,
+    /// p99 of each round without, with abuse of another node, and with abuse, in microseconds.
+    rounds_p99_us: Vec<[f64; 3]>,
     without: Side,
+    aside: Side,
     with: Side,
     /// p99 with abuse by p99 without: median, least and most of the rounds, and of all together.
     ratio_median: f64,
     ratio_least: f64,
     ratio_most: f64,
     ratio_in_all: f64,
+    /// p99 with abuse by p99 with the same abuse of another node: what of it is the door's.
+    own_ratio_median: f64,
+    own_ratio_in_all: f64,
     #[serde(flatten)]
     sent: Sent,
     /// Of the sender of garbage, in hundredths of one CPU, the idle time before its phases included.
@@ -109,16 +113,18 @@ impl Side {
 }
 
 impl DoorFigures {
-    /// The figures of these rounds, each a phase without and one with abuse.
-    pub(super) fn new(door: AbusedDoor, rounds: &[(Phase, Phase)], seen: &[Seen]) -> Self {
+    /// The figures of these rounds.
+    pub(super) fn new(door: AbusedDoor, rounds: &[Round], seen: &[Seen]) -> Self {
         let p99 = |phase: &Phase| phase.tally.latency.at(0.99) as f64 / NS_PER_US;
-        let rounds_p99_us: Vec<[f64; 2]> =
-            rounds.iter().map(|(without, with)| [p99(without), p99(with)]).collect();
-        let ratios = || rounds_p99_us.iter().map(|[without, with]| with / without.max(0.001));
-        let without = Side::new(rounds.iter().map(|(without, _)| without));
-        let with = Side::new(rounds.iter().map(|(_, with)| with));
+        let of = |round: &Round| [&round.without, &round.aside, &round.with].map(p99);
+        let rounds_p99_us: Vec<[f64; 3]> = rounds.iter().map(of).collect();
+        let ratios = || rounds_p99_us.iter().map(|[without, _, with]| with / without.max(0.001));
+        let own_ratios = || rounds_p99_us.iter().map(|[_, aside, with]| with / aside.max(0.001));
+        let without = Side::new(rounds.iter().map(|round| &round.without));
+        let aside = Side::new(rounds.iter().map(|round| &round.aside));
+        let with = Side::new(rounds.iter().map(|round| &round.with));
         let sent = seen.iter().fold(Sent::default(), |sum, seen| sum.plus(seen.sent));
-        let abused_ns = rounds.iter().fold(0, |sum, (_, with)| sum + with.elapsed_ns)
+        let abused_ns = rounds.iter().fold(0, |sum, round| sum + round.with.elapsed_ns)
             + seen.len() as u64 * NS_PER_S / 2;
         // Of the first round alone: later ones find memory that was given back to the allocator only.
         let bytes_per_idle = seen.first().map_or(0, |seen| seen.idle_bytes);
@@ -128,8 +134,11 @@ impl DoorFigures {
             ratio_least: ratios().reduce(f64::min).unwrap_or(0.0),
             ratio_most: ratios().reduce(f64::max).unwrap_or(0.0),
             ratio_in_all: with.p99_us / without.p99_us.max(0.001),
+            own_ratio_median: median(own_ratios()).unwrap_or(0.0),
+            own_ratio_in_all: with.p99_us / aside.p99_us.max(0.001),
             rounds_p99_us,
             without,
+            aside,
             with,
             sent,
             abuse_cpu_percent: sent.cpu_ns as f64 * 100.0 / abused_ns.max(1) as f64,
@@ -182,17 +191,21 @@ impl Abuse {
         let headings = [
             "door",
             "p99 us without",
+            "at another",
             "with",
             "with / without: median",
             "least",
             "most",
             "in all",
             "holds",
+            "with / at another: median",
+            "in all",
         ];
         let mut table = Table::new(1, &headings);
         for door in &self.doors {
             let figures = [
                 door.without.p99_us,
+                door.aside.p99_us,
                 door.with.p99_us,
                 door.ratio_median,
                 door.ratio_least,
@@ -201,7 +214,8 @@ impl Abuse {
             ];
             let holds = if door.holds() { "yes" } else { "NO" };
             let cells = std::iter::once(door.door.to_string()).chain(figures.map(decimals));
-            table.row(cells.chain([holds.to_owned()]).collect());
+            let own = [door.own_ratio_median, door.own_ratio_in_all].map(decimals);
+            table.row(cells.chain([holds.to_owned()]).chain(own).collect());
         }
         table
     }
@@ -223,7 +237,9 @@ impl Abuse {
         ];
         let mut table = Table::new(2, &headings);
         for door in &self.doors {
-            for (name, side) in [("without", &door.without), ("with", &door.with)] {
+            let sides =
+                [("without", &door.without), ("another", &door.aside), ("with", &door.with)];
+            for (name, side) in sides {
                 let times = [side.p50_us, side.p999_us, side.max_us, side.late_p99_us];
                 let counts = [side.answered, side.errors, side.unsent];
                 let shares = [side.idle_percent, side.node_cpu_percent, side.bench_cpu_percent];
@@ -270,7 +286,7 @@ impl fmt::Display for Abuse {
         writeln!(
             f,
             "{idle} idle connections and {garbage} that send {messages_per_s} messages/s of garbage, beside a \
-             client of {checks_per_s} checks/s; {rounds} rounds of {phase_seconds} s each without and with"
+             client of {checks_per_s} checks/s; {rounds} rounds of {phase_seconds} s each without, with the abuse at another node, and with it"
         )?;
         for table in [self.ratios(), self.sides(), self.abuse()] {
             writeln!(f, "\n{}", table.to_string().trim_end())?;
@@ -278,6 +294,8 @@ impl fmt::Display for Abuse {
         writeln!(
             f,
             "\nmedian, least, most: of the ratios round by round; in all: of all phases together.\n\
+             at another: with the same abuse at another node, which nobody asks: what two nodes on one machine\n\
+             cost each other. with / at another: what of it is the door's.\n\
              reopened: connections that the node closed and that were opened again. abuse CPU: of the\n\
              sender of garbage, which is on the same machine and in the bench's.\n\
              udp has no connections: garbage only."
@@ -315,7 +333,8 @@ mod tests {
     #[test]
     fn it_holds_where_p99_is_at_most_doubled_and_nothing_is_lost() {
         let figures = |with_ns, lost| {
-            let rounds = [(phase(100_000, 0), phase(with_ns, lost))];
+            let (without, aside) = (phase(100_000, 0), phase(150_000, 0));
+            let rounds = [Round { without, aside, with: phase(with_ns, lost) }];
             DoorFigures::new(AbusedDoor::Stream, &rounds, &[Seen::default()])
         };
         assert!(abuse(vec![figures(199_000, 0)]).holds());
@@ -328,7 +347,8 @@ mod tests {
 
     #[test]
     fn memory_is_that_of_the_first_round_by_connection() {
-        let rounds = [(phase(1, 0), phase(1, 0)), (phase(1, 0), phase(1, 0))];
+        let round = || Round { without: phase(1, 0), aside: phase(2, 0), with: phase(6, 0) };
+        let rounds = [round(), round()];
         let seen = [
             Seen { idle_bytes: 40_960, open: 12, ..Seen::default() },
             Seen { open: 9, ..Seen::default() },
@@ -340,5 +360,7 @@ mod tests {
         assert_eq!(json["doors"][0]["open_min"], 9);
         assert_eq!(json["doors"][0]["door"], "http");
         assert_eq!(json["doors"][0]["with"]["node_cpu_percent"], 25.0);
+        assert_eq!(json["doors"][0]["ratio_median"], 6.0);
+        assert_eq!(json["doors"][0]["own_ratio_median"], 3.0);
     }
 }
