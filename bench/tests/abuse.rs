@@ -42,7 +42,9 @@ fn a_client_is_answered_beside_garbage_at_every_door() {
         assert_eq!(door["idle_closed"], 0, "{door:#}");
         if door["door"] != "udp" {
             assert!(door["open_min"].as_u64().unwrap() >= 50, "{door:#}");
-            assert!(door["reopened"].as_u64().unwrap() > 0, "{door:#}");
+            // A message is whole on seqpacket, whatever is in it: the node answers and goes on.
+            let is_ended = door["door"] != "seqpacket";
+            assert_eq!(door["reopened"].as_u64().unwrap() > 0, is_ended, "{door:#}");
         }
     }
 }
