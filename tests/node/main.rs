@@ -24,6 +24,7 @@ mod envoy;
 mod every_door;
 mod explaining;
 mod headers;
+mod http_edges;
 mod import;
 mod keys;
 mod memory;
