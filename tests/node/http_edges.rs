@@ -260,3 +260,20 @@ fn what_is_not_http_is_refused_before_it_is_a_question() {
     let good = [request_bytes("GET", "/livez", &[], b""), LAST.into()].concat();
     assert_eq!(statuses(&said_until_closed(&node, &good)), ["200", "200"]);
 }
+
+/// Which host is meant may decide in front of the node: two programs must not read it differently.
+#[test]
+fn a_request_names_one_host() {
+    let node = Node::start(&Config::with_plenty());
+    let body = format!("Content-Length: {}\r\n", BODY.len());
+    for hosts in ["", "Host: a\r\nHost: a\r\n", "Host: a\r\nhost: b\r\n"] {
+        let question = format!("POST /v1/check HTTP/1.1\r\n{hosts}{body}\r\n{BODY}");
+        let said = said_until_closed(&node, question.as_bytes());
+        assert_eq!(statuses(&said), ["400"], "{hosts}");
+        assert!(said.contains("the header `Host` once"), "{said}");
+    }
+    wait_until_counted(&node, "malformed", 3);
+    assert_eq!(left(&node), PLENTY, "nothing was charged");
+    let old = format!("POST /v1/check HTTP/1.0\r\n{body}\r\n{BODY}");
+    assert_eq!(statuses(&said_until_closed(&node, old.as_bytes())), ["200"]);
+}

@@ -37,18 +37,18 @@ pub struct Forwarded {
 /// If there is no key, a parameter is unknown, or a number or bound does not hold.
 pub fn parse_forwarded(query: &str, headers: &HeaderMap) -> Result<Forwarded, QuestionError> {
     let written = Written::from_query(query)?;
-    let header = |name| headers.get(name).map(|value| value.as_bytes().to_vec());
+    let header = |name| once(headers, name);
     let has_key = written.key.is_some() || written.key_b64.is_some();
     if has_key && headers.contains_key(KEY) {
         return Err(given_twice("the key", KEY));
     }
-    let key = key_of(written.key.or_else(|| header(KEY)), written.key_b64.as_deref())?;
-    let endpoint = match (written.endpoint, header(ENDPOINT)) {
+    let key = key_of(written.key.or(header(KEY)?), written.key_b64.as_deref())?;
+    let endpoint = match (written.endpoint, header(ENDPOINT)?) {
         (Some(_), Some(_)) => return Err(given_twice("the endpoint", ENDPOINT)),
         (Some(endpoint), None) | (None, Some(endpoint)) => endpoint,
-        (None, None) => forwarded_endpoint(headers),
+        (None, None) => forwarded_endpoint(header(METHOD)?, header(URI)?),
     };
-    let cost = match (written.cost, header(COST)) {
+    let cost = match (written.cost, header(COST)?) {
         (Some(_), Some(_)) => return Err(given_twice("the cost", COST)),
         (cost, other) => cost.or(other),
     };
@@ -165,33 +165,43 @@ fn given_twice(what: &str, header: &str) -> QuestionError {
 /// Names and values.
 type Named = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Adds the attributes of the headers, of each the first.
+/// The value of a header that may be there once: of two, one may be the client's.
+fn once(headers: &HeaderMap, name: &str) -> Result<Option<Vec<u8>>, QuestionError> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next().map(|value| value.as_bytes().to_vec());
+    match values.next() {
+        None => Ok(first),
+        Some(_) => Err(QuestionError::new(format!(
+            "the header `{name}` is there twice; set it in place of what the client sends"
+        ))),
+    }
+}
+
+/// Adds the attributes of the headers.
 fn with_header_attributes(
     mut attributes: Named,
     headers: &HeaderMap,
 ) -> Result<Named, QuestionError> {
-    let of_query = attributes.len();
-    for (header, value) in headers {
+    for header in headers.keys() {
         let Some(name) = header.as_str().strip_prefix(ATTRIBUTE_PREFIX) else { continue };
-        match attributes.iter().position(|(known, _)| known == name.as_bytes()) {
-            Some(at) if at < of_query => {
-                return Err(given_twice("an attribute", header.as_str()));
-            }
-            Some(_) => {}
-            None => attributes.push((name.as_bytes().to_vec(), value.as_bytes().to_vec())),
+        if attributes.iter().any(|(known, _)| known == name.as_bytes()) {
+            return Err(given_twice("an attribute", header.as_str()));
         }
+        let value = once(headers, header.as_str())?.unwrap_or_default();
+        attributes.push((name.as_bytes().to_vec(), value));
     }
     Ok(attributes)
 }
 
 /// `METHOD PATH` from what a gateway forwards; whichever is missing is left out.
-fn forwarded_endpoint(headers: &HeaderMap) -> Vec<u8> {
-    let method = headers.get(METHOD).map(|value| value.as_bytes());
-    let uri = headers.get(URI).map(|value| value.as_bytes());
-    let path = uri.and_then(|uri| uri.split(|byte| *byte == b'?').next());
+fn forwarded_endpoint(method: Option<Vec<u8>>, uri: Option<Vec<u8>>) -> Vec<u8> {
+    let path = uri.map(|mut uri| {
+        uri.truncate(uri.iter().position(|byte| *byte == b'?').unwrap_or(uri.len()));
+        uri
+    });
     match (method, path) {
-        (Some(method), Some(path)) => [method, b" ", path].concat(),
-        (Some(only), None) | (None, Some(only)) => only.to_vec(),
+        (Some(method), Some(path)) => [method, path].join(&b' '),
+        (Some(only), None) | (None, Some(only)) => only,
         (None, None) => Vec::new(),
     }
 }
@@ -327,6 +337,24 @@ mod tests {
         // An endpoint goes before what a gateway says of the request.
         let pairs: Pairs<'_> = &[(METHOD, b"GET"), (URI, b"/a")];
         assert_eq!(parsed("key=k&endpoint=login", pairs).question.endpoint, b"login");
+    }
+
+    #[test]
+    fn a_header_that_is_there_twice_is_refused() {
+        for name in [KEY, ENDPOINT, COST, METHOD, URI, "x-ratelimit-attribute-plan"] {
+            let mut twice = headers(&[(KEY, b"k")]);
+            twice.remove(name);
+            for value in ["1", "2"] {
+                twice.append(name, HeaderValue::from_static(value));
+            }
+            let query = if name == KEY { "" } else { "key=k" };
+            twice.remove(if name == KEY { COST } else { KEY });
+            let refused = parse_forwarded(query, &twice).expect_err(name).message;
+            assert!(
+                refused.starts_with(&format!("the header `{name}` is there twice")),
+                "{refused}"
+            );
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub mod why;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::middleware::from_fn_with_state;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -47,8 +48,10 @@ where
     L::Connection: AsyncRead + AsyncWrite + Unpin,
 {
     // Two, made once: what a caller may do is known when it connects, and costs no request anything.
-    let [for_operators, for_anybody] =
-        [Caller::Operator, Caller::Anybody].map(|caller| routes::router(Arc::clone(&node), caller));
+    let [for_operators, for_anybody] = [Caller::Operator, Caller::Anybody].map(|caller| {
+        let require_host = from_fn_with_state(Arc::clone(&node), routes::require_host);
+        routes::router(Arc::clone(&node), caller).layer(require_host)
+    });
     serve_connections(listener, Door::Http, node, shutdown, |io, node, shutdown| {
         let router = match caller_of::<L>(&io) {
             Caller::Operator => &for_operators,

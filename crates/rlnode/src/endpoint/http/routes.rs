@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
 use axum::extract::{DefaultBodyLimit, FromRequest, Path, RawQuery, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Version, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -77,6 +77,22 @@ async fn finish(State(node): State<Arc<Node>>, request: Request, next: Next) -> 
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     response
+}
+
+/// Refuses what names no host, or several, as HTTP/1.1 has it: what stands in front may have gone by another.
+pub(super) async fn require_host(
+    State(node): State<Arc<Node>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let hosts = request.headers().get_all(header::HOST).iter().count();
+    if hosts == 1 || (hosts == 0 && request.version() < Version::HTTP_11) {
+        return next.run(request).await;
+    }
+    node.counters().count_fault(Door::Http, Fault::Malformed);
+    let problem =
+        Problem::new(StatusCode::BAD_REQUEST, "a request of HTTP/1.1 has the header `Host` once");
+    ([(header::CONNECTION, "close")], problem).into_response()
 }
 
 /// An element of a batch's answer.
