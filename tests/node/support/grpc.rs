@@ -110,7 +110,15 @@ impl Failure {
         Self { code: UNSENT, text: error.to_string() }
     }
 
-    /// The connection takes no calls any more, and this one was not sent.
+    /// Of a call that was sent, or was about to be. One that is behind the last that the node says it takes is as
+    /// good as not sent; a connection that ends before an answer fails otherwise.
+    fn of_stream(error: h2::Error) -> Self {
+        let is_behind_the_last =
+            error.is_go_away() && error.is_remote() && error.reason() == Some(h2::Reason::NO_ERROR);
+        if is_behind_the_last { Self::unsent(error) } else { Self::of(error) }
+    }
+
+    /// The connection takes no calls any more, and this one was not sent, or not taken.
     pub(crate) fn is_unsent(&self) -> bool {
         self.code == UNSENT
     }
@@ -297,17 +305,17 @@ async fn asked(
     let mut requests = requests.ready().await.map_err(Failure::unsent)?;
     let (answer, mut sending) =
         requests.send_request(request(path), false).map_err(Failure::unsent)?;
-    sending.send_data(body, true).map_err(Failure::of)?;
-    let answer = answer.await.map_err(Failure::of)?;
+    sending.send_data(body, true).map_err(Failure::of_stream)?;
+    let answer = answer.await.map_err(Failure::of_stream)?;
     status_of(answer.headers())?;
     let mut body = answer.into_body();
     let mut message = Vec::new();
     while let Some(data) = body.data().await {
-        let data = data.map_err(Failure::of)?;
-        body.flow_control().release_capacity(data.len()).map_err(Failure::of)?;
+        let data = data.map_err(Failure::of_stream)?;
+        body.flow_control().release_capacity(data.len()).map_err(Failure::of_stream)?;
         message.extend_from_slice(&data);
     }
-    let trailers = body.trailers().await.map_err(Failure::of)?.unwrap_or_default();
+    let trailers = body.trailers().await.map_err(Failure::of_stream)?.unwrap_or_default();
     status_of(&trailers)?;
     Ok(message)
 }
