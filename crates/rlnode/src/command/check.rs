@@ -278,11 +278,11 @@ fn sentence(
     reset_after: Option<Duration>,
 ) -> String {
     let mut text = if allowed { "allowed" } else { "denied" }.to_owned();
-    if limit_name.is_empty() {
-        text.push_str(": no limit matches");
-    } else {
-        let _ = write!(text, " by `{limit_name}`");
-    }
+    let _ = match limit_name {
+        "" if reason == Some(Reason::Banned) => write!(text, " ahead of every limit"),
+        "" => write!(text, ": no limit matches"),
+        name => write!(text, " by `{name}`"),
+    };
     // What denies without counting has a capacity and nothing of it to give.
     let is_counted = reason != Some(Reason::Deny);
     if let (true, Some(remaining), Some(limit)) = (is_counted, remaining, limit) {
@@ -430,6 +430,20 @@ mod tests {
         let unmatched =
             Answer { limit_name: String::new(), limit: None, remaining: None, ..answer() };
         assert_eq!(in_words(&unmatched), "allowed: no limit matches");
+    }
+
+    #[test]
+    fn a_ban_is_no_limit_that_is_missing() {
+        let banned = Answer {
+            allowed: false,
+            limit_name: String::new(),
+            limit: None,
+            remaining: None,
+            reason: Some(Reason::Banned),
+            retry_after: Some(Duration::from_secs(900)),
+            ..answer()
+        };
+        assert_eq!(in_words(&banned), "denied ahead of every limit (banned); would pass in 15 min");
     }
 
     #[test]

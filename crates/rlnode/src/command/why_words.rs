@@ -48,6 +48,7 @@ fn wait(ms: u64) -> String {
 
 fn next_in_words(next: &NextWhy, why: &Why) -> String {
     let by = match next.limit_name.as_str() {
+        "" if next.reason == "banned" => " ahead of every limit".to_owned(),
         "" => ": no limit matches".to_owned(),
         name => format!(" by `{name}`"),
     };
@@ -64,6 +65,7 @@ fn next_in_words(next: &NextWhy, why: &Why) -> String {
         "deny" => "the limit denies it whatever is left".to_owned(),
         "full" => "there is no memory for the key".to_owned(),
         "unmatched" => "the file denies what no limit matches".to_owned(),
+        "banned" => "an operator or the file bans who calls".to_owned(),
         other => other.to_owned(),
     };
     let after = match next.retry_after_ms {
